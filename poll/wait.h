@@ -68,6 +68,9 @@ struct wait {
 	unsigned nr_words; /* highest slot in use + 1 */
 	struct wait_settings settings;
 	uint64_t anchor_ns; /* last activity */
+	uint64_t batch_ns; /* what a batch of looks takes, measured */
+	uint64_t
+		lost_ns[2]; /* when the CPU was last found lost, newest first */
 	struct wait_source *sources[WAIT_SOURCES_MAX];
 	int epoll_fd;
 	int timer_fd; /* made when epoll_pwait2 is missing, or foreign */

@@ -20,8 +20,9 @@
 #include "ring/abi.h"
 
 #define VBD_RING_PAGES_MAX 16
-#define VBD_SPEC_MAX 256 /* "type:path" with its NUL: the control wire's size \
-			  */
+#define VBD_SPEC_MAX                                             \
+	256 /* "type:path" with its NUL: the control wire's size \
+	     */
 
 struct loop;
 struct vbd;
