@@ -10,6 +10,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 #include "poll/clock.h"
+#include "poll/counter.h"
 #include "poll/relax.h"
 #include "poll/wait.h"
 
@@ -33,12 +34,6 @@ enum {
 static const uint32_t nothing;
 
 enum spun { SPUN_HIT, SPUN_DUE, SPUN_MISS };
-
-static void count(uint64_t *counter, uint64_t n)
-{
-	/* one writer; a reader on another thread must not see half a value */
-	__atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
-}
 
 int wait_init(struct wait *wait, bool foreign)
 {
@@ -189,8 +184,9 @@ static enum spun spin(struct wait *wait, bool active, uint64_t due)
 
 	looks = active ? look(wait) : 0;
 	if (active && looks < BATCH) {
-		count(&wait->counters.spin_ns, wait->batch_ns * looks / BATCH);
-		count(&wait->counters.hits, 1);
+		counter_add(&wait->counters.spin_ns,
+			    wait->batch_ns * looks / BATCH);
+		counter_add(&wait->counters.hits, 1);
 		return SPUN_HIT;
 	}
 	now = clock_ns();
@@ -202,15 +198,16 @@ static enum spun spin(struct wait *wait, bool active, uint64_t due)
 		return SPUN_MISS; /* the window was closed: no spin */
 	for (;;) {
 		if (now >= due) {
-			count(&wait->counters.spin_ns, now - start);
+			counter_add(&wait->counters.spin_ns, now - start);
 			return SPUN_DUE;
 		}
 		last = now;
 		looks = look(wait);
 		if (looks < BATCH) {
-			count(&wait->counters.spin_ns,
-			      now - start + wait->batch_ns * looks / BATCH);
-			count(&wait->counters.hits, 1);
+			counter_add(&wait->counters.spin_ns,
+				    now - start +
+					    wait->batch_ns * looks / BATCH);
+			counter_add(&wait->counters.hits, 1);
 			return SPUN_HIT;
 		}
 		now = clock_ns();
@@ -218,14 +215,14 @@ static enum spun spin(struct wait *wait, bool active, uint64_t due)
 			wait->batch_ns += (now - last) / 8;
 			wait->batch_ns -= wait->batch_ns / 8;
 		} else if (lost_cpu(wait, now)) {
-			count(&wait->counters.lost, 1);
+			counter_add(&wait->counters.lost, 1);
 			break;
 		}
 		if (now >= end)
 			break;
 	}
-	count(&wait->counters.spin_ns, now - start);
-	count(&wait->counters.misses, 1);
+	counter_add(&wait->counters.spin_ns, now - start);
+	counter_add(&wait->counters.misses, 1);
 	return SPUN_MISS;
 }
 
@@ -242,7 +239,7 @@ static void disarm(struct wait *wait, unsigned n)
  */
 static bool arm(struct wait *wait)
 {
-	count(&wait->counters.arms, 1);
+	counter_add(&wait->counters.arms, 1);
 	for (unsigned i = 0; i < wait->nr_words; i++) {
 		struct wait_source *source = wait->sources[i];
 
@@ -334,19 +331,20 @@ static void sleep_epoll(struct wait *wait, uint64_t due, uint64_t timeout_ns)
 
 void wait_for(struct wait *wait, bool active, bool may_spin)
 {
-	uint64_t due = earliest(wait), now, timeout = CLOCK_NEVER;
+	uint64_t due, now, timeout = CLOCK_NEVER;
 	int rc;
 
 	if (wait->settings.mode != WAIT_EVENT && wait->settings.spin_ns &&
-	    may_spin && spin(wait, active, due) != SPUN_MISS)
+	    may_spin && spin(wait, active, earliest(wait)) != SPUN_MISS)
 		return;
 	if (arm(wait))
 		return;
+	due = earliest(wait); /* arming may set a date */
 	if (due != CLOCK_NEVER) {
 		now = clock_ns();
 		timeout = due > now ? due - now : 0;
 	}
-	count(&wait->counters.sleeps, 1);
+	counter_add(&wait->counters.sleeps, 1);
 	if (wait->sleep) {
 		rc = wait->sleep(wait->sleep_arg, timeout);
 		if (rc)
@@ -382,10 +380,10 @@ void wait_awake(struct wait *wait)
 void wait_counters_read(const struct wait_counters *from,
 			struct wait_counters *to)
 {
-	to->spin_ns = __atomic_load_n(&from->spin_ns, __ATOMIC_RELAXED);
-	to->hits = __atomic_load_n(&from->hits, __ATOMIC_RELAXED);
-	to->misses = __atomic_load_n(&from->misses, __ATOMIC_RELAXED);
-	to->lost = __atomic_load_n(&from->lost, __ATOMIC_RELAXED);
-	to->sleeps = __atomic_load_n(&from->sleeps, __ATOMIC_RELAXED);
-	to->arms = __atomic_load_n(&from->arms, __ATOMIC_RELAXED);
+	to->spin_ns = counter_read(&from->spin_ns);
+	to->hits = counter_read(&from->hits);
+	to->misses = counter_read(&from->misses);
+	to->lost = counter_read(&from->lost);
+	to->sleeps = counter_read(&from->sleeps);
+	to->arms = counter_read(&from->arms);
 }

@@ -77,10 +77,13 @@ int parse_slot(const union abi_slot *slot, struct parsed *out)
 		out->op = IO_WRITE;
 		break;
 	case BLKIF_OP_WRITE_BARRIER:
-		out->barrier = true;
-		/* fall through: a barrier flushes, and more */
 	case BLKIF_OP_FLUSH_DISKCACHE:
+		/*
+		 * Data behind a flush is a commit record as often as not: what
+		 * it commits must be durable first, and it before the answer.
+		 */
 		out->op = IO_WRITE;
+		out->barrier = rw->operation == BLKIF_OP_WRITE_BARRIER;
 		out->flush_before = true;
 		out->flush_after = rw->nr_segments != 0;
 		may_be_empty = true;

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files of vbd.h share: vbd.c (the image's life), vbd_ring.c (the
+ * rings), vbd_report.c (what both are doing).  Nobody else includes this.
+ */
+#pragma once
+
+#include "poll/loop.h"
+#include "poll/mailbox.h"
+#include "ring/main_port.h"
+#include "ring/queue.h"
+#include "ring/vbd.h"
+#include "ring/vbd_state.h"
+
+/* main's half of a queue */
+struct vbd_ring {
+	struct vbd_ring *next;
+	struct vbd *vbd;
+	struct queue *queue;
+	bool held; /* takes nothing and has no port */
+	bool disconnected; /* told to; drains */
+	bool broken;
+	bool reconfigure; /* settings changed while a letter was under way */
+	struct vbd_reply *reply; /* of the disconnect */
+	struct loop_timer timer; /* the disconnect's patience */
+	struct loop_watch death; /* of a guest that can die visibly; fd -1 */
+};
+
+struct vbd {
+	struct loop *loop;
+	struct mailbox box; /* from data threads */
+	struct loop_watch box_watch;
+	struct loop_defer progress;
+	struct vbd_listener listener;
+	uint16_t minor;
+	int marker_fd;
+
+	enum vbd_state state;
+	uint32_t closed_word; /* what an EMPTY one shows */
+	bool forced; /* closed by force: the image goes without a flush */
+	bool destroyed; /* free it when the last ring is gone */
+	char spec[VBD_SPEC_MAX];
+	struct vbd_open_options options;
+	struct vbd_disk_info info;
+	struct image *image; /* until the last I/O on it has ended */
+	struct main_port *port;
+	struct io flush; /* before the image is closed */
+	bool flushing, flushed;
+	int flush_err;
+
+	struct vbd_reply *pause_replies, *close_replies;
+	struct {
+		struct vbd_reply *reply; /* NULL: no resume under way */
+		struct loop_timer timer;
+		unsigned tries;
+		bool shrink;
+		unsigned driver_flags;
+		char spec[VBD_SPEC_MAX];
+	} resume;
+
+	struct vbd_ring *rings; /* newest first */
+	struct queue_counters dead; /* of rings that are gone */
+	struct wait_counters dead_waits;
+
+	struct granularity granularity;
+	struct vbd_polling base, override;
+	enum vbd_polling_source base_source;
+	bool overridden; /* by tap-ctl */
+};
+
+/* Look at everything anew, from the loop: what can go on goes on. */
+void vbd_progress_later(struct vbd *vbd);
+
+void vbd_tell(struct vbd *vbd, enum vbd_event event);
+
+/* ---- vbd_ring.c ---- */
+
+/* No ring uses the image: each is held, or gone. */
+bool vbd_rings_quiet(const struct vbd *vbd);
+bool vbd_rings_draining(const struct vbd *vbd);
+void vbd_rings_hold(struct vbd *vbd);
+void vbd_rings_release(struct vbd *vbd); /* those that are held */
+void vbd_rings_disconnect(struct vbd *vbd);
+
+/* ---- vbd_report.c ---- */
+
+const struct vbd_polling *vbd_polling_now(const struct vbd *vbd);
+void vbd_wait_settings(const struct vbd *vbd, struct wait_settings *out);
+void vbd_waits_add(const struct wait_counters *from, struct wait_counters *to);
