@@ -27,7 +27,14 @@ struct granularity {
 void granularity_read(struct granularity *out);
 
 /*
- * Round @us up to a whole multiple of @granule_us.  0 stays 0; the result
- * never exceeds GRANULARITY_WINDOW_MAX_US.
+ * The same from figures: 0 is unknown, @sched_source is where the second one
+ * was read.  Pure.
+ */
+void granularity_from(uint64_t tick_ns, uint64_t sched_ns,
+		      const char *sched_source, struct granularity *out);
+
+/*
+ * Round @us up to a whole multiple of @granule_us (not 0).  0 stays 0; the
+ * result never exceeds GRANULARITY_WINDOW_MAX_US, nor the last multiple below.
  */
 uint32_t granularity_align(uint32_t us, uint32_t granule_us);

@@ -16,7 +16,8 @@
 /*
  * Start logging as @ident ("tapdisk[123]").  @syslog_fd is a datagram socket
  * connected to /dev/log, @file_fd a file opened for append, each -1 for none;
- * both belong to the log from here on.  @echo also prints to stderr.
+ * both belong to the log from here on.  @echo also prints to stderr.  This and
+ * log_close: main thread, while no other thread logs.
  *
  * Returns 0, or -errno if the wake-up descriptor cannot be made.
  */

@@ -16,7 +16,7 @@ struct mail {
 
 struct mailbox {
 	uint32_t word; /* grows with every letter: watch it while spinning */
-	uint32_t armed; /* the receiver is about to sleep, or sleeps */
+	uint32_t armed; /* mailbox's own: does the receiver sleep */
 	struct mail *newest;
 	int fd; /* readable if a letter came after mailbox_arm */
 };
@@ -27,7 +27,11 @@ void mailbox_fini(struct mailbox *box); /* must be empty */
 /* Any thread.  @mail stays the sender's until the receiver runs mail->fn. */
 void mailbox_post(struct mailbox *box, struct mail *mail);
 
-/* The receiver: run the letters, oldest first.  Returns how many. */
+/*
+ * The receiver: run the letters that are there, oldest first; what they post
+ * in turn waits for the next run.  Returns how many.  Without a letter no
+ * system call.  A receiver that spins notes box->word before, not after.
+ */
 unsigned mailbox_run(struct mailbox *box);
 
 /*
