@@ -8,14 +8,15 @@ O := build$(if $(SAN),-san)$(if $(filter clang%,$(CC)),-clang)
 BASE := -std=gnu11 -Wall -Wextra -Wshadow -Wvla -Wmissing-prototypes \
 	-D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -I. -pthread -MMD -MP
 CFLAGS ?= -O2 -g
-SANFLAGS := $(if $(SAN),-fsanitize=address,undefined -fno-omit-frame-pointer \
-	-fno-sanitize-recover=undefined)
+SANFLAGS := $(if $(SAN),-fsanitize=address -fsanitize=undefined \
+	-fno-omit-frame-pointer -fno-sanitize-recover=undefined)
 LAYERS := tools/ctl ring drivers evtchn poll
 LIBS := $(foreach l,$(LAYERS),$(O)/lib$(notdir $(l)).a)
 LINK := -Wl,--start-group $(LIBS) -Wl,--end-group \
 	-laio -lxenevtchn -lxengnttab -ljson-c
 PROGRAMS := $(O)/bin/tapdisk $(O)/bin/tap-ctl \
 	$(O)/bin/blkfront-bench $(O)/bin/sqlite-bench
+FRONTEND := $(O)/tests/frontend.o $(O)/tests/domain.o
 TESTS := $(patsubst tests/%.c,$(O)/tests/%,$(wildcard tests/test_*.c))
 
 objs = $(patsubst %.c,$(O)/%.o,$(wildcard $(1)/*.c))
@@ -48,7 +49,7 @@ $(O)/bin/%:
 	$(CC) -pthread $(CFLAGS) $(SANFLAGS) $(LDFLAGS) -o $@ \
 		$(filter %.o,$^) $(LINK) $(LDLIBS)
 
-$(O)/tests/test_%: $(O)/tests/test_%.o $(O)/tests/frontend.o $(LIBS)
+$(O)/tests/test_%: $(O)/tests/test_%.o $(FRONTEND) $(LIBS)
 	$(CC) -pthread $(CFLAGS) $(SANFLAGS) $(LDFLAGS) -o $@ \
 		$(filter %.o,$^) $(LINK) -lcheck -lsubunit -lm -lrt
 
