@@ -45,18 +45,21 @@ enum driver_below {
 
 struct driver {
 	const char *name;
-	int stats_type; /* upstream's number in stats (disktype.h): aio 0 ... */
+	/* upstream's number in stats: aio 0, vhd 4, ram 5; -1: it has none */
+	int stats_type;
 	enum driver_below below;
 	/*
-	 * @arg is the path, or the options, after the colon; @below an opened
-	 * node or NULL.  Fills @info.  0 or -errno, and then nothing is left.
+	 * @arg is what follows the colon: a path, a size, or a filter's
+	 * options alone; @below an opened node or NULL, which stays the
+	 * caller's.  Fills @info, which for a filter holds what lies below.
+	 * 0 or -errno, logged, and then nothing is left.
 	 */
 	int (*open)(const char *arg, struct node *below, unsigned flags,
 		    struct driver_info *info, void **priv);
-	void (*close)(void *priv); /* every port is closed */
+	void (*close)(void *priv); /* every port is closed.  May be NULL */
 	/*
 	 * Make this node's half of @port (port->priv, port->below are set up
-	 * by port_open).  NULL: none needed.
+	 * by port_open, and the half below is open).  NULL: none needed.
 	 */
 	int (*port_open)(struct port *port);
 	void (*port_close)(struct port *port); /* idle by then */

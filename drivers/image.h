@@ -3,7 +3,8 @@
  * One opened disk: the chain of its layers, and the rules that hold for every
  * format.  Bounds and read-only are checked here and nowhere else.  After a
  * failed flush every later flush fails until the image is opened again,
- * because the kernel tells of lost pages once.
+ * because the kernel tells of lost pages once; only what was refused before it
+ * was tried (-EAGAIN, -EBUSY, -EINTR, -ENOMEM) may be tried again.
  *
  * open and close: main thread, log.  A port: its thread, never logs.
  */
@@ -16,7 +17,10 @@
 struct image;
 struct image_port;
 
-/* What driver_open does, and -errno when the size is 0 or not whole sectors. */
+/*
+ * What driver_open does, and -ENODATA for an empty image, -EINVAL for one that
+ * is not a whole number of 512-byte sectors.
+ */
 int image_open(const char *spec, unsigned flags, struct image **out);
 void image_close(struct image *image); /* every port is closed; NULL is fine */
 
@@ -28,7 +32,8 @@ int image_port_open(struct image *image, struct wait *wait, unsigned depth,
 void image_port_close(struct image_port *port); /* NULL is fine */
 
 /*
- * Start @io.  done gets -EIO outside of the disk, -EPERM for what would write
+ * Start @io.  done gets -EINVAL if it does not consist of whole logical
+ * blocks, -EIO outside of the disk, -EPERM for what would write
  * a read-only one, -EOPNOTSUPP for a discard it cannot do, -EIO for a flush
  * after a failed one, or the driver's -errno.
  */
@@ -40,7 +45,8 @@ unsigned image_turn(struct image_port *port);
 /* Number of io between image_submit and done. */
 unsigned image_in_flight(const struct image_port *port);
 
-/* For stats, leaf first.  Counts are completed io of all ports. */
+/* For stats, leaf first; filters are no layers of their own.  Counts are
+ * completed io of all ports. */
 struct image_layer_stats {
 	const char *name; /* what followed "type:" */
 	const char *driver;

@@ -11,6 +11,8 @@
 
 #include <stdint.h>
 
+struct image_port;
+
 enum io_op {
 	IO_READ,
 	IO_WRITE,
@@ -29,4 +31,7 @@ struct io {
 	/* whoever holds it may use these */
 	struct io *next;
 	uint64_t held; /* a date, a count: the holder's business */
+	/* image's own, from image_submit until done: no allocation per io */
+	struct image_port *image;
+	void (*answer)(struct io *io, int err); /* the submitter's done */
 };

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The rules that hold for every format: see image.h.  Knows no format, no
+ * path and no guest.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include "drivers/image.h"
+#include "poll/log.h"
+
+enum {
+	SECTOR = 512,
+};
+
+struct image {
+	struct node *node;
+	bool writable;
+	/* ports of several threads use these: atomic, relaxed */
+	int flush_err; /* of the first flush that failed for good */
+	uint64_t count[NR_IO_OPS];
+	uint64_t errors[NR_IO_OPS];
+};
+
+struct image_port {
+	struct image *image;
+	struct port *port;
+	unsigned in_flight;
+};
+
+static int check_size(const char *spec, uint64_t bytes)
+{
+	if (!bytes) {
+		log_err("%s: is empty", spec);
+		return -ENODATA;
+	}
+	if (bytes % SECTOR) {
+		log_err("%s: is %" PRIu64 " bytes, not a whole number of "
+			"512-byte sectors",
+			spec, bytes);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+int image_open(const char *spec, unsigned flags, struct image **out)
+{
+	struct image *image;
+	int err;
+
+	image = calloc(1, sizeof(*image));
+	if (!image)
+		return -ENOMEM;
+	err = driver_open(spec, flags, &image->node);
+	if (err)
+		goto out;
+	image->writable = !(flags & DRIVER_RDONLY);
+	err = check_size(spec, image->node->info.bytes);
+	if (err)
+		goto out;
+	*out = image;
+	image = NULL;
+out:
+	image_close(image);
+	return err;
+}
+
+void image_close(struct image *image)
+{
+	if (!image)
+		return;
+	driver_close(image->node);
+	free(image);
+}
+
+const struct driver_info *image_info(const struct image *image)
+{
+	return &image->node->info;
+}
+
+bool image_writable(const struct image *image)
+{
+	return image->writable;
+}
+
+int image_port_open(struct image *image, struct wait *wait, unsigned depth,
+		    struct image_port **out)
+{
+	struct image_port *port;
+	int err;
+
+	port = calloc(1, sizeof(*port));
+	if (!port)
+		return -ENOMEM;
+	port->image = image;
+	err = port_open(image->node, wait, depth, &port->port);
+	if (err) {
+		free(port);
+		return err;
+	}
+	*out = port;
+	return 0;
+}
+
+void image_port_close(struct image_port *port)
+{
+	if (!port)
+		return;
+	port_close(port->port);
+	free(port);
+}
+
+/* The flush was refused before anything was lost: the next may be believed. */
+static bool untried(int err)
+{
+	return err == -EAGAIN || err == -EBUSY || err == -EINTR ||
+	       err == -ENOMEM;
+}
+
+static void count(struct image *image, enum io_op op, int err)
+{
+	__atomic_fetch_add(&image->count[op], 1, __ATOMIC_RELAXED);
+	if (err)
+		__atomic_fetch_add(&image->errors[op], 1, __ATOMIC_RELAXED);
+}
+
+/*
+ * A flush that a failed one overtook is failed too: whichever of them was told
+ * of the lost pages, no flush that ends after that may say that all is well.
+ */
+static int flush_result(struct image *image, int err)
+{
+	int none = 0;
+
+	if (err && !untried(err))
+		__atomic_compare_exchange_n(&image->flush_err, &none, err,
+					    false, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED);
+	if (!err && __atomic_load_n(&image->flush_err, __ATOMIC_RELAXED))
+		err = -EIO;
+	return err;
+}
+
+static void image_done(struct io *io, int err)
+{
+	struct image_port *port = io->image;
+
+	if (io->op == IO_FLUSH)
+		err = flush_result(port->image, err);
+	count(port->image, io->op, err);
+	port->in_flight--;
+	io->done = io->answer;
+	io->done(io, err);
+}
+
+static int check(const struct image *image, const struct io *io)
+{
+	const struct driver_info *info = &image->node->info;
+
+	if (io->op == IO_FLUSH)
+		return __atomic_load_n(&image->flush_err, __ATOMIC_RELAXED)
+			       ? -EIO
+			       : 0;
+	if ((io->offset | io->len) & (info->logical_block - 1))
+		return -EINVAL;
+	if (io->len > info->bytes || io->offset > info->bytes - io->len)
+		return -EIO;
+	if (io->op == IO_READ)
+		return 0;
+	if (!image->writable)
+		return -EPERM;
+	if (io->op == IO_DISCARD && !info->discard_granularity)
+		return -EOPNOTSUPP;
+	return 0;
+}
+
+void image_submit(struct image_port *port, struct io *io)
+{
+	int err = check(port->image, io);
+
+	io->image = port;
+	io->answer = io->done;
+	io->done = image_done;
+	port->in_flight++;
+	if (err || (!io->len && io->op != IO_FLUSH))
+		image_done(io, err); /* drivers never see an empty range */
+	else
+		port_submit(port->port, io);
+}
+
+unsigned image_turn(struct image_port *port)
+{
+	return port_turn(port->port);
+}
+
+unsigned image_in_flight(const struct image_port *port)
+{
+	return port->in_flight;
+}
+
+unsigned image_stats(const struct image *image,
+		     struct image_layer_stats *layers, unsigned max)
+{
+	const struct node *node = image->node;
+
+	if (!max)
+		return 0;
+	while (node->driver->below == DRIVER_ON_SPEC)
+		node = node->below;
+	*layers = (struct image_layer_stats){
+		.name = node->arg,
+		.driver = node->driver->name,
+		.driver_type = node->driver->stats_type,
+		.reads = __atomic_load_n(&image->count[IO_READ],
+					 __ATOMIC_RELAXED),
+		.writes = __atomic_load_n(&image->count[IO_WRITE],
+					  __ATOMIC_RELAXED),
+		.read_errors = __atomic_load_n(&image->errors[IO_READ],
+					       __ATOMIC_RELAXED),
+		.write_errors = __atomic_load_n(&image->errors[IO_WRITE],
+						__ATOMIC_RELAXED),
+	};
+	return 1;
+}
