@@ -21,7 +21,7 @@ int messages_parse(const char *text, size_t len, struct json_object **out);
  * 128 CONNECT: {domid, devid, protocol, guest, queues: [{port, ring_refs}],
  * polling: {mode, duration_us, idle_threshold, align}}.  @guest_buf receives
  * the name that connect->guest then points to.  -EINVAL, -EPROTONOSUPPORT,
- * -ENAMETOOLONG, -ENOTSUP (more than one queue).
+ * -ENAMETOOLONG, -ENOTSUP (more than one queue, or mode adaptive).
  */
 struct json_object *messages_connect(const struct vbd_connect *connect);
 int messages_connect_read(struct json_object *json, char *guest_buf,
@@ -29,8 +29,8 @@ int messages_connect_read(struct json_object *json, char *guest_buf,
 
 /*
  * 130 POLLING: what to change; without any key it only asks.  A mode
- * of "default" takes tap-ctl's setting back.  Keys left out keep what is in
- * force.
+ * of "default" takes tap-ctl's setting back: has_mode and to_default are then
+ * true and nothing else is set.  Keys left out keep what is in force.
  */
 struct messages_polling {
 	bool has_mode, has_duration, has_idle_threshold, has_align;
