@@ -17,15 +17,13 @@ enum {
 };
 
 const struct driver *const driver_table[] = {
-	&ram_driver,
-	&null_driver,
-	NULL,
+	&raw_driver,   &ram_driver,    &null_driver, &fault_driver,
+	&delay_driver, &record_driver, NULL,
 };
 
 const struct driver *const driver_store_table[] = {
-	&ram_driver,
-	&null_driver,
-	NULL,
+	&aio_store,    &ram_driver,    &null_driver, &fault_driver,
+	&delay_driver, &record_driver, NULL,
 };
 
 static int open_level(const char *spec, const struct driver *const *table,
