@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# make          every program into build/bin, installs nothing
-# make demo     what it needs, then the main job from start to end
-# make check    what it needs, then every test
-# SAN=1 builds beside, under ASan and UBSan.  CC=clang works.
+# make             every program into build/bin, installs nothing
+# make demo        what it needs, then the main job from start to end
+# make check       what it needs, then every test
+# make check-long  the same with ten times the loops (any SCALE=N works)
+# make install     DESTDIR and PREFIX as everywhere
+# SAN=1 builds beside, under ASan and UBSan.  CC=clang works too.
 
 O := build$(if $(SAN),-san)$(if $(filter clang%,$(CC)),-clang)
 BASE := -std=gnu11 -Wall -Wextra -Wshadow -Wvla -Wmissing-prototypes \
@@ -10,16 +12,22 @@ BASE := -std=gnu11 -Wall -Wextra -Wshadow -Wvla -Wmissing-prototypes \
 CFLAGS ?= -O2 -g
 SANFLAGS := $(if $(SAN),-fsanitize=address -fsanitize=undefined \
 	-fno-omit-frame-pointer -fno-sanitize-recover=undefined)
+PREFIX ?= /usr
+SCALE ?= 1
+
 LAYERS := tools/ctl ring drivers evtchn poll
 LIBS := $(foreach l,$(LAYERS),$(O)/lib$(notdir $(l)).a)
-LINK := -Wl,--start-group $(LIBS) -Wl,--end-group \
-	-laio -lxenevtchn -lxengnttab -ljson-c
+LINK := -laio -lxenevtchn -lxengnttab -ljson-c
 PROGRAMS := $(O)/bin/tapdisk $(O)/bin/tap-ctl \
 	$(O)/bin/blkfront-bench $(O)/bin/sqlite-bench
-FRONTEND := $(O)/tests/frontend.o $(O)/tests/domain.o
 TESTS := $(patsubst tests/%.c,$(O)/tests/%,$(wildcard tests/test_*.c))
 
 objs = $(patsubst %.c,$(O)/%.o,$(wildcard $(1)/*.c))
+
+# What tests and benchmarks share: all of tests/ that has no main.
+MAINS := $(wildcard tests/test_*.c tests/fuzz_*.c tests/bench/*_bench.c)
+SHARED := $(patsubst %.c,$(O)/%.o,$(filter-out $(MAINS),\
+	$(wildcard tests/*.c tests/bench/*.c)))
 
 all: $(PROGRAMS)
 
@@ -29,33 +37,67 @@ define layer
 $(O)/lib$(notdir $(1)).a: $(call objs,$(1))
 endef
 $(foreach l,$(LAYERS),$(eval $(call layer,$(l))))
+$(O)/libtests.a: $(SHARED)
 
 $(O)/lib%.a:
 	@mkdir -p $(@D)
 	@rm -f $@
-	$(AR) rcs $@ $^
+	$(AR) qcs $@ $^
 
 $(O)/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(BASE) $(CPPFLAGS) $(CFLAGS) $(WERROR) $(SANFLAGS) -c -o $@ $<
 
+define link
+@mkdir -p $(@D)
+$(CC) -pthread $(CFLAGS) $(SANFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) \
+	-Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LINK) $(LDLIBS)
+endef
+
 $(O)/bin/tapdisk: $(call objs,tools/tapdisk) $(LIBS)
 $(O)/bin/tap-ctl: $(call objs,tools/tap-ctl) $(LIBS)
-$(O)/bin/blkfront-bench: $(O)/tests/bench/blkfront_bench.o
-$(O)/bin/sqlite-bench: $(O)/tests/bench/sqlite_bench.o
+$(O)/bin/blkfront-bench: $(O)/tests/bench/blkfront_bench.o $(O)/libtests.a \
+	$(LIBS)
+$(O)/bin/sqlite-bench: $(O)/tests/bench/sqlite_bench.o $(O)/libtests.a $(LIBS)
+$(O)/bin/sqlite-bench: LINK += -lsqlite3
 
 $(O)/bin/%:
-	@mkdir -p $(@D)
-	$(CC) -pthread $(CFLAGS) $(SANFLAGS) $(LDFLAGS) -o $@ \
-		$(filter %.o,$^) $(LINK) $(LDLIBS)
+	$(link)
 
-$(O)/tests/test_%: $(O)/tests/test_%.o $(FRONTEND) $(LIBS)
-	$(CC) -pthread $(CFLAGS) $(SANFLAGS) $(LDFLAGS) -o $@ \
-		$(filter %.o,$^) $(LINK) -lcheck -lsubunit -lm -lrt
+$(O)/tests/test_%: LINK += -lsqlite3 -lcheck -lsubunit -lm -lrt
+$(O)/tests/test_%: $(O)/tests/test_%.o $(O)/libtests.a $(LIBS)
+	$(link)
+
+# Each is a no-op, without a call of apt, where all is there already.
+deps:
+	@tests/deps build
+
+check-deps:
+	@tests/deps build check
+
+check: check-deps
+	@$(MAKE) --no-print-directory tests
+	@SAN=$(SAN) SCALE=$(SCALE) tests/run -b $(O)
+
+check-long:
+	@$(MAKE) --no-print-directory check SCALE=10
+
+demo: deps
+	@$(MAKE) --no-print-directory all
+	@BUILD=$(CURDIR)/$(O) tests/demo
+
+# tap-ctl starts the tapdisk in ../libexec, seen from where it lies.
+install: all
+	install -D -m 755 $(O)/bin/tap-ctl $(DESTDIR)$(PREFIX)/sbin/tap-ctl
+	install -D -m 755 $(O)/bin/tapdisk $(DESTDIR)$(PREFIX)/libexec/tapdisk
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man8
+	install -m 755 $(O)/bin/blkfront-bench $(O)/bin/sqlite-bench \
+		$(DESTDIR)$(PREFIX)/bin
+	install -m 644 docs/*.8 $(DESTDIR)$(PREFIX)/share/man/man8
 
 clean:
 	rm -rf build build-*
 
-.PHONY: all tests clean
+.PHONY: all tests deps check-deps check check-long demo install clean
 .SECONDARY:
 -include $(shell find $(O) -name '*.d' 2>/dev/null)
