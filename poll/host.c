@@ -67,6 +67,13 @@ int host_open_append(const char *path)
 	return fd;
 }
 
+int host_create(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+	return fd < 0 ? -errno : fd;
+}
+
 ssize_t host_read_text(const char *path, char *buf, size_t size)
 {
 	size_t len = 0;
