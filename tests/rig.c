@@ -133,6 +133,8 @@ void rig_close(struct rig *rig)
 {
 	rig_vbd_close(rig, false);
 	ck_assert_int_eq(vbd_destroy(rig->vbd), 0);
+	/* after a forced close the data threads are still on their way out */
+	rig_run(rig, 30);
 	frontend_close(rig->f);
 	loop_close(rig->loop);
 }
