@@ -20,6 +20,7 @@ struct image {
 	int flush_err; /* of the first flush that failed for good */
 	uint64_t count[NR_IO_OPS];
 	uint64_t errors[NR_IO_OPS];
+	uint64_t bytes[NR_IO_OPS]; /* of those without an error */
 };
 
 struct image_port {
@@ -117,11 +118,16 @@ static bool untried(int err)
 	       err == -ENOMEM;
 }
 
-static void count(struct image *image, enum io_op op, int err)
+static void count(struct image *image, const struct io *io, int err)
 {
+	enum io_op op = io->op;
+
 	__atomic_fetch_add(&image->count[op], 1, __ATOMIC_RELAXED);
 	if (err)
 		__atomic_fetch_add(&image->errors[op], 1, __ATOMIC_RELAXED);
+	else
+		__atomic_fetch_add(&image->bytes[op], io->len,
+				   __ATOMIC_RELAXED);
 }
 
 /*
@@ -147,7 +153,7 @@ static void image_done(struct io *io, int err)
 
 	if (io->op == IO_FLUSH)
 		err = flush_result(port->image, err);
-	count(port->image, io->op, err);
+	count(port->image, io, err);
 	port->in_flight--;
 	io->done = io->answer;
 	io->done(io, err);
@@ -215,6 +221,10 @@ unsigned image_stats(const struct image *image,
 					 __ATOMIC_RELAXED),
 		.writes = __atomic_load_n(&image->count[IO_WRITE],
 					  __ATOMIC_RELAXED),
+		.read_bytes = __atomic_load_n(&image->bytes[IO_READ],
+					      __ATOMIC_RELAXED),
+		.write_bytes = __atomic_load_n(&image->bytes[IO_WRITE],
+					       __ATOMIC_RELAXED),
 		.read_errors = __atomic_load_n(&image->errors[IO_READ],
 					       __ATOMIC_RELAXED),
 		.write_errors = __atomic_load_n(&image->errors[IO_WRITE],

@@ -52,6 +52,7 @@ struct image_layer_stats {
 	const char *driver;
 	int driver_type;
 	uint64_t reads, writes;
+	uint64_t read_bytes, write_bytes; /* of those without an error */
 	uint64_t read_errors, write_errors;
 };
 unsigned image_stats(const struct image *image,

@@ -7,8 +7,6 @@
 #include "poll/wait.h"
 #include "ring/main_port.h"
 
-enum { DEPTH = 16 };
-
 struct main_port {
 	struct loop *loop;
 	struct image_port *port;
@@ -62,7 +60,7 @@ int main_port_open(struct loop *loop, struct image *image,
 	err = wait_init(&port->wait, true);
 	if (err)
 		goto free_port;
-	err = image_port_open(image, &port->wait, DEPTH, &port->port);
+	err = image_port_open(image, &port->wait, MAIN_PORT_DEPTH, &port->port);
 	if (err)
 		goto fini_wait;
 	port->watch = (struct loop_watch){ .fd = port->wait.epoll_fd,

@@ -11,7 +11,9 @@
 struct loop;
 struct main_port;
 
-/* 16 io in flight.  -ENOMEM, -errno as image_port_open and wait_init. */
+#define MAIN_PORT_DEPTH 16 /* io in flight */
+
+/* -ENOMEM, -errno as image_port_open and wait_init. */
 int main_port_open(struct loop *loop, struct image *image,
 		   struct main_port **out);
 

@@ -74,16 +74,21 @@ static void watch_ring(struct queue *queue)
 
 /* ---- the image ---- */
 
+unsigned queue_depth(const struct queue *queue)
+{
+	unsigned slots = ring_slots(&queue->ring);
+
+	return slots < DEPTH_MAX ? slots : DEPTH_MAX;
+}
+
 static int release(struct queue *queue, struct image *image)
 {
-	unsigned depth = ring_slots(&queue->ring);
 	int err;
 
 	if (queue->state != RING_HELD)
 		return 0;
-	if (depth > DEPTH_MAX)
-		depth = DEPTH_MAX;
-	err = image_port_open(image, &queue->wait, depth, &queue->port);
+	err = image_port_open(image, &queue->wait, queue_depth(queue),
+			      &queue->port);
 	if (err)
 		return err;
 	queue->state = ring_state_next(queue->state, RING_EV_RELEASE);

@@ -143,6 +143,9 @@ void queue_destroy(struct queue *queue);
  */
 void queue_send(struct queue *queue, enum queue_command_kind kind);
 
+/* Most io it has in flight. */
+unsigned queue_depth(const struct queue *queue);
+
 /* Add the counters of @from to @to. */
 void queue_counters_add(const struct queue_counters *from,
 			struct queue_counters *to);

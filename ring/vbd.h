@@ -175,6 +175,7 @@ struct vbd_ring_stats {
 struct vbd_stats {
 	uint64_t read_sect, write_sect; /* taken from rings since attach */
 	uint64_t outstanding;
+	unsigned depth; /* most io the image takes at a time */
 	bool buffered;
 	unsigned nr_layers;
 	struct image_layer_stats layers[8];

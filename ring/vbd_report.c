@@ -101,12 +101,14 @@ void vbd_stats_read(const struct vbd *vbd, struct vbd_stats *out)
 	out->read_sect = counters.read_sect;
 	out->write_sect = counters.write_sect;
 	out->buffered = vbd->options.driver_flags & DRIVER_BUFFERED;
+	out->depth = vbd->image ? MAIN_PORT_DEPTH : 0;
 	if (vbd->image)
 		out->nr_layers = image_stats(vbd->image, out->layers,
 					     sizeof(out->layers) /
 						     sizeof(out->layers[0]));
 	for (const struct vbd_ring *r = vbd->rings; r; r = r->next) {
 		ring_stats(r, &ring);
+		out->depth += queue_depth(r->queue);
 		/* read one after the other, while both grow */
 		if (ring.requests > ring.responses)
 			out->outstanding += ring.requests - ring.responses;

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a tapdisk does when it is told to: one disk, the commands for it, and
+ * their order.  What changes the disk is done one command at a time, first
+ * come first served; what only looks is answered at once, and so is a forced
+ * close.  Main thread only.  Logs refusals, rate-limited.
+ */
+#pragma once
+
+struct loop;
+struct commands;
+
+/*
+ * Listen for commands at @path.  @left is called once, when the process has
+ * nothing more to do: its disk was detached, or commands_shutdown is through.
+ * Logs.  -ENOMEM, -errno.
+ */
+int commands_open(struct loop *loop, const char *path, void (*left)(void *arg),
+		  void *arg, struct commands **out);
+
+/* Only after @left was called, or before any command came. */
+void commands_close(struct commands *commands);
+
+/* Close and detach the disk after all that was asked before, then leave. */
+void commands_shutdown(struct commands *commands);
+
+/* What the disk is doing, into the log. */
+void commands_dump(const struct commands *commands);
