@@ -23,11 +23,14 @@ enum {
 };
 
 /*
- * Two readings this far apart mean that the scheduler took the CPU; a timer
- * interrupt takes 20 to 50 us.  Three within LOST_WINDOW_NS and somebody else
- * needs the CPU more than we do.
+ * Two readings LOST_GAP_NS apart mean that the scheduler took the CPU; a timer
+ * interrupt takes 20 to 50 us.  Three within LOST_WINDOW_NS, or one as long as
+ * a time slice, and somebody else needs the CPU more than we do: spinning on
+ * would cost him the CPU and us the place in the queue.  So there is none for
+ * another window; a thread that sleeps is woken before one that spun.
  */
 #define LOST_GAP_NS UINT64_C(100000)
+#define LOST_SLICE_NS UINT64_C(1000000)
 #define LOST_WINDOW_NS UINT64_C(10000000)
 
 /* What an unused slot watches. */
@@ -163,14 +166,28 @@ static unsigned look(const struct wait *wait)
 	return i;
 }
 
-/* The CPU was gone between two readings.  True if that happens too often. */
-static bool lost_cpu(struct wait *wait, uint64_t now)
+/* The CPU was gone from @last to @now.  True if that was once too often. */
+static bool lost_cpu(struct wait *wait, uint64_t last, uint64_t now)
 {
-	bool often = now - wait->lost_ns[1] < LOST_WINDOW_NS;
+	bool often = now - wait->lost_ns[1] < LOST_WINDOW_NS ||
+		     now - last >= LOST_SLICE_NS;
 
 	wait->lost_ns[1] = wait->lost_ns[0];
 	wait->lost_ns[0] = now;
+	if (often)
+		wait->calm_ns = now + LOST_WINDOW_NS;
 	return often;
+}
+
+/* Is there a window, and nobody who needs the CPU more? */
+static bool spins(struct wait *wait)
+{
+	if (wait->settings.mode == WAIT_EVENT || !wait->settings.spin_ns)
+		return false;
+	if (wait->calm_ns && clock_ns() < wait->calm_ns)
+		return false;
+	wait->calm_ns = 0;
+	return true;
 }
 
 /*
@@ -214,7 +231,7 @@ static enum spun spin(struct wait *wait, bool active, uint64_t due)
 		if (now - last < LOST_GAP_NS) {
 			wait->batch_ns += (now - last) / 8;
 			wait->batch_ns -= wait->batch_ns / 8;
-		} else if (lost_cpu(wait, now)) {
+		} else if (lost_cpu(wait, last, now)) {
 			counter_add(&wait->counters.lost, 1);
 			break;
 		}
@@ -334,8 +351,8 @@ void wait_for(struct wait *wait, bool active, bool may_spin)
 	uint64_t due, now, timeout = CLOCK_NEVER;
 	int rc;
 
-	if (wait->settings.mode != WAIT_EVENT && wait->settings.spin_ns &&
-	    may_spin && spin(wait, active, earliest(wait)) != SPUN_MISS)
+	if (may_spin && spins(wait) &&
+	    spin(wait, active, earliest(wait)) != SPUN_MISS)
 		return;
 	if (arm(wait))
 		return;

@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define WAIT_SOURCES_MAX 8
+#define WAIT_SOURCES_MAX 12
 
 /* Spinning ends when *word is no longer @seen. */
 struct wait_word {
