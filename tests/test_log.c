@@ -278,6 +278,7 @@ END_TEST
 START_TEST(stderr_hears_when_nothing_is_open_or_asked)
 {
 	int before = dup(STDERR_FILENO), to = nameless_file();
+	char want[256];
 
 	log_close();
 	ck_assert_int_ge(dup2(to, STDERR_FILENO), 0);
@@ -290,8 +291,9 @@ START_TEST(stderr_hears_when_nothing_is_open_or_asked)
 	log_close();
 	log_warn("too late");
 	dup2(before, STDERR_FILENO);
-	ck_assert_str_eq(contents(to), "test_log: too early\nme: echo\n"
-				       "test_log: too late\n");
+	snprintf(want, sizeof(want), "%s: too early\nme: echo\n%s: too late\n",
+		 program_invocation_short_name, program_invocation_short_name);
+	ck_assert_str_eq(contents(to), want);
 	close(to);
 	close(before);
 }
