@@ -69,8 +69,8 @@ struct wait {
 	struct wait_settings settings;
 	uint64_t anchor_ns; /* last activity */
 	uint64_t batch_ns; /* what a batch of looks takes, measured */
-	uint64_t
-		lost_ns[2]; /* when the CPU was last found lost, newest first */
+	uint64_t lost_ns[2]; /* the last two times the CPU was lost */
+	uint64_t calm_ns; /* no spinning before this; 0: go ahead */
 	struct wait_source *sources[WAIT_SOURCES_MAX];
 	int epoll_fd;
 	int timer_fd; /* made when epoll_pwait2 is missing, or foreign */
