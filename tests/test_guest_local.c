@@ -72,7 +72,7 @@ static const struct said saids[] = {
 	{ "one descriptor missing", -EPROTO, .fds = -1 },
 	{ "no descriptor", -EPROTO, .fds = -3 },
 	{ "one descriptor more", -EPROTO, .fds = 1 },
-	{ "one more than there is room for", -EPROTO, .fds = 63 },
+	{ "one more than there is room for", -EPROTO, .ports = 66, .fds = 63 },
 	{ "far too many descriptors", -EPROTO, .fds = 150 },
 	{ "short", -EPROTO, .len = -1 },
 	{ "long", -EPROTO, .len = 1 },
