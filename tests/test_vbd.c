@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include "tests/rig.h"
+#include "tests/stand.h"
 #include "tests/scratch.h"
 
 #define MIB (1024 * 1024)
@@ -20,41 +20,41 @@ static void fill(uint8_t *data, size_t len, unsigned seed)
 START_TEST(every_abi_and_order_reads_back_what_it_wrote)
 {
 	uint8_t out[11 * 4096], in[11 * 4096];
-	struct rig rig;
+	struct stand stand;
 
-	rig_open(&rig, "ram:8m", 0, (enum abi)(_i % NR_ABIS),
-		 (unsigned)_i / NR_ABIS);
-	ck_assert_int_eq(rig_connect(&rig), 0);
+	stand_open(&stand, "ram:8m", 0, (enum abi)(_i % NR_ABIS),
+		   (unsigned)_i / NR_ABIS);
+	ck_assert_int_eq(stand_connect(&stand), 0);
 	for (unsigned i = 0; i < 50; i++) {
 		size_t len = 512 * (1 + (i * 37) % 88);
 		uint64_t sector = (i * 977) % (8 * MIB / 512 - 88);
 
 		fill(out, len, i);
-		ck_assert_int_eq(rig_io(&rig, BLKIF_OP_WRITE, sector, len, out),
-				 0);
-		ck_assert_int_eq(rig_io(&rig, BLKIF_OP_READ, sector, len, in),
-				 0);
+		ck_assert_int_eq(
+			stand_io(&stand, BLKIF_OP_WRITE, sector, len, out), 0);
+		ck_assert_int_eq(
+			stand_io(&stand, BLKIF_OP_READ, sector, len, in), 0);
 		ck_assert_mem_eq(in, out, len);
 	}
-	rig_close(&rig);
+	stand_close(&stand);
 }
 END_TEST
 
 START_TEST(unknown_operations_are_not_supported_and_harm_nothing)
 {
 	uint8_t data[512];
-	struct rig rig;
+	struct stand stand;
 
-	rig_open(&rig, "ram:1m", 0, ABI_NATIVE, 0);
-	ck_assert_int_eq(rig_connect(&rig), 0);
+	stand_open(&stand, "ram:1m", 0, ABI_NATIVE, 0);
+	ck_assert_int_eq(stand_connect(&stand), 0);
 	for (unsigned op = BLKIF_OP_INDIRECT; op < 256; op++)
-		ck_assert_msg(rig_io(&rig, (uint8_t)op, 0, 512, NULL) ==
+		ck_assert_msg(stand_io(&stand, (uint8_t)op, 0, 512, NULL) ==
 				      BLKIF_RSP_EOPNOTSUPP,
 			      "operation %u", op);
-	ck_assert_int_eq(rig_io(&rig, BLKIF_OP_RESERVED_1, 0, 512, NULL),
+	ck_assert_int_eq(stand_io(&stand, BLKIF_OP_RESERVED_1, 0, 512, NULL),
 			 BLKIF_RSP_EOPNOTSUPP);
-	ck_assert_int_eq(rig_io(&rig, BLKIF_OP_READ, 0, 512, data), 0);
-	rig_close(&rig);
+	ck_assert_int_eq(stand_io(&stand, BLKIF_OP_READ, 0, 512, data), 0);
+	stand_close(&stand);
 }
 END_TEST
 
@@ -63,21 +63,23 @@ START_TEST(flush_and_barrier_work_with_and_without_data)
 	static const uint8_t ops[] = { BLKIF_OP_FLUSH_DISKCACHE,
 				       BLKIF_OP_WRITE_BARRIER };
 	uint8_t out[8192], in[8192];
-	struct rig rig;
+	struct stand stand;
 
-	rig_open(&rig, "ram:1m", 0, ABI_X86_64, 0);
-	ck_assert_int_eq(rig_connect(&rig), 0);
+	stand_open(&stand, "ram:1m", 0, ABI_X86_64, 0);
+	ck_assert_int_eq(stand_connect(&stand), 0);
 	for (unsigned i = 0; i < 2; i++) {
-		ck_assert_int_eq(rig_io(&rig, ops[i], 0, 0, NULL), 0);
+		ck_assert_int_eq(stand_io(&stand, ops[i], 0, 0, NULL), 0);
 		/* where an empty one points does not matter */
-		ck_assert_int_eq(rig_io(&rig, ops[i], UINT64_MAX, 0, NULL), 0);
+		ck_assert_int_eq(stand_io(&stand, ops[i], UINT64_MAX, 0, NULL),
+				 0);
 		fill(out, sizeof(out), i);
-		ck_assert_int_eq(rig_io(&rig, ops[i], 16, sizeof(out), out), 0);
+		ck_assert_int_eq(stand_io(&stand, ops[i], 16, sizeof(out), out),
+				 0);
 		ck_assert_int_eq(
-			rig_io(&rig, BLKIF_OP_READ, 16, sizeof(in), in), 0);
+			stand_io(&stand, BLKIF_OP_READ, 16, sizeof(in), in), 0);
 		ck_assert_mem_eq(in, out, sizeof(in));
 	}
-	rig_close(&rig);
+	stand_close(&stand);
 }
 END_TEST
 
@@ -88,84 +90,90 @@ START_TEST(a_request_outside_of_the_disk_is_an_error_and_moves_no_data)
 					    1ull << 55, (1ull << 55) - 1,
 					    1ull << 63 };
 	uint8_t data[1024], want[1024];
-	struct rig rig;
+	struct stand stand;
 
-	rig_open(&rig, "ram:1m", 0, ABI_NATIVE, 0);
-	ck_assert_int_eq(rig_connect(&rig), 0);
+	stand_open(&stand, "ram:1m", 0, ABI_NATIVE, 0);
+	ck_assert_int_eq(stand_connect(&stand), 0);
 	memset(want, 0xa5, sizeof(want));
 	for (unsigned i = 0; i < sizeof(sectors) / sizeof(sectors[0]); i++) {
-		int tag = frontend_next_tag(rig.f);
+		int tag = frontend_next_tag(stand.f);
 
-		memset(frontend_data(rig.f, (unsigned)tag), 0xa5, 1024);
-		ck_assert_int_eq(rig_io(&rig, BLKIF_OP_READ, sectors[i], 1024,
-					data),
+		memset(frontend_data(stand.f, (unsigned)tag), 0xa5, 1024);
+		ck_assert_int_eq(stand_io(&stand, BLKIF_OP_READ, sectors[i],
+					  1024, data),
 				 BLKIF_RSP_ERROR);
 		ck_assert_mem_eq(data, want, sizeof(data));
-		ck_assert_int_eq(rig_io(&rig, BLKIF_OP_WRITE, sectors[i], 1024,
-					data),
+		ck_assert_int_eq(stand_io(&stand, BLKIF_OP_WRITE, sectors[i],
+					  1024, data),
 				 BLKIF_RSP_ERROR);
 	}
-	rig_close(&rig);
+	stand_close(&stand);
 }
 END_TEST
 
 START_TEST(a_failed_read_leaves_the_guest_page_alone)
 {
 	uint8_t data[4096], want[4096];
-	struct rig rig;
+	struct stand stand;
 
-	rig_open(&rig, "fault:op=read,every=1,err=EIO;ram:1m", 0, ABI_NATIVE,
-		 0);
-	ck_assert_int_eq(rig_connect(&rig), 0);
+	stand_open(&stand, "fault:op=read,every=1,err=EIO;ram:1m", 0,
+		   ABI_NATIVE, 0);
+	ck_assert_int_eq(stand_connect(&stand), 0);
 	memset(want, 0xa5, sizeof(want));
-	memset(frontend_data(rig.f, (unsigned)frontend_next_tag(rig.f)), 0xa5,
-	       4096);
-	ck_assert_int_eq(rig_io(&rig, BLKIF_OP_READ, 0, 4096, data),
+	memset(frontend_data(stand.f, (unsigned)frontend_next_tag(stand.f)),
+	       0xa5, 4096);
+	ck_assert_int_eq(stand_io(&stand, BLKIF_OP_READ, 0, 4096, data),
 			 BLKIF_RSP_ERROR);
 	ck_assert_mem_eq(data, want, sizeof(data));
-	rig_close(&rig);
+	stand_close(&stand);
 }
 END_TEST
 
 START_TEST(a_read_only_disk_refuses_all_that_writes_but_flushes)
 {
 	uint8_t data[4096] = { 1 }, in[4096], zero[4096] = { 0 };
-	struct rig rig;
+	struct stand stand;
 
-	rig_open(&rig, "ram:1m", DRIVER_RDONLY, ABI_NATIVE, 0);
-	ck_assert_int_eq(rig_connect(&rig), 0);
-	ck_assert_int_eq(rig_io(&rig, BLKIF_OP_WRITE, 0, 4096, data),
+	stand_open(&stand, "ram:1m", DRIVER_RDONLY, ABI_NATIVE, 0);
+	ck_assert_int_eq(stand_connect(&stand), 0);
+	ck_assert_int_eq(stand_io(&stand, BLKIF_OP_WRITE, 0, 4096, data),
 			 BLKIF_RSP_ERROR);
-	ck_assert_int_eq(rig_io(&rig, BLKIF_OP_WRITE_BARRIER, 0, 4096, data),
+	ck_assert_int_eq(stand_io(&stand, BLKIF_OP_WRITE_BARRIER, 0, 4096,
+				  data),
 			 BLKIF_RSP_ERROR);
-	ck_assert_int_eq(rig_io(&rig, BLKIF_OP_FLUSH_DISKCACHE, 0, 4096, data),
+	ck_assert_int_eq(stand_io(&stand, BLKIF_OP_FLUSH_DISKCACHE, 0, 4096,
+				  data),
 			 BLKIF_RSP_ERROR);
-	ck_assert_int_eq(rig_io(&rig, BLKIF_OP_DISCARD, 0, 4096, NULL),
+	ck_assert_int_eq(stand_io(&stand, BLKIF_OP_DISCARD, 0, 4096, NULL),
 			 BLKIF_RSP_ERROR);
-	ck_assert_int_eq(rig_io(&rig, BLKIF_OP_FLUSH_DISKCACHE, 0, 0, NULL), 0);
-	ck_assert_int_eq(rig_io(&rig, BLKIF_OP_WRITE_BARRIER, 0, 0, NULL), 0);
-	ck_assert_int_eq(rig_io(&rig, BLKIF_OP_READ, 0, 4096, in), 0);
+	ck_assert_int_eq(stand_io(&stand, BLKIF_OP_FLUSH_DISKCACHE, 0, 0, NULL),
+			 0);
+	ck_assert_int_eq(stand_io(&stand, BLKIF_OP_WRITE_BARRIER, 0, 0, NULL),
+			 0);
+	ck_assert_int_eq(stand_io(&stand, BLKIF_OP_READ, 0, 4096, in), 0);
 	ck_assert_mem_eq(in, zero, sizeof(in));
-	rig_close(&rig);
+	stand_close(&stand);
 }
 END_TEST
 
 START_TEST(a_failed_flush_fails_every_later_one_until_reopened)
 {
-	struct rig rig;
+	struct stand stand;
 	uint8_t op = _i ? BLKIF_OP_WRITE_BARRIER : BLKIF_OP_FLUSH_DISKCACHE;
 
-	rig_open(&rig, "fault:op=flush,nth=2,err=EIO;ram:1m", 0, ABI_NATIVE, 0);
-	ck_assert_int_eq(rig_connect(&rig), 0);
-	ck_assert_int_eq(rig_io(&rig, op, 0, 0, NULL), 0);
-	ck_assert_int_eq(rig_io(&rig, op, 0, 0, NULL), BLKIF_RSP_ERROR);
+	stand_open(&stand, "fault:op=flush,nth=2,err=EIO;ram:1m", 0, ABI_NATIVE,
+		   0);
+	ck_assert_int_eq(stand_connect(&stand), 0);
+	ck_assert_int_eq(stand_io(&stand, op, 0, 0, NULL), 0);
+	ck_assert_int_eq(stand_io(&stand, op, 0, 0, NULL), BLKIF_RSP_ERROR);
 	for (unsigned i = 0; i < 5; i++)
-		ck_assert_int_eq(rig_io(&rig, op, 0, 0, NULL), BLKIF_RSP_ERROR);
-	ck_assert_int_eq(rig_pause(&rig), -EIO);
-	ck_assert_int_eq(rig_resume(&rig, NULL, false), 0);
-	rig_run(&rig, 1);
-	ck_assert_int_eq(rig_io(&rig, op, 0, 0, NULL), 0);
-	rig_close(&rig);
+		ck_assert_int_eq(stand_io(&stand, op, 0, 0, NULL),
+				 BLKIF_RSP_ERROR);
+	ck_assert_int_eq(stand_pause(&stand), -EIO);
+	ck_assert_int_eq(stand_resume(&stand, NULL, false), 0);
+	stand_run(&stand, 1);
+	ck_assert_int_eq(stand_io(&stand, op, 0, 0, NULL), 0);
+	stand_close(&stand);
 }
 END_TEST
 
@@ -178,20 +186,22 @@ START_TEST(a_transient_error_is_tried_again_and_never_seen)
 		"fault:op=read,every=2,err=EINTR;ram:1m",
 	};
 	uint8_t data[4096], in[4096];
-	struct rig rig;
+	struct stand stand;
 
-	rig_open(&rig, specs[_i], 0, ABI_NATIVE, 0);
-	ck_assert_int_eq(rig_connect(&rig), 0);
+	stand_open(&stand, specs[_i], 0, ABI_NATIVE, 0);
+	ck_assert_int_eq(stand_connect(&stand), 0);
 	for (unsigned i = 0; i < 6; i++) {
 		fill(data, sizeof(data), i);
-		ck_assert_int_eq(rig_io(&rig, BLKIF_OP_WRITE, 8, 4096, data),
-				 0);
 		ck_assert_int_eq(
-			rig_io(&rig, BLKIF_OP_FLUSH_DISKCACHE, 0, 0, NULL), 0);
-		ck_assert_int_eq(rig_io(&rig, BLKIF_OP_READ, 8, 4096, in), 0);
+			stand_io(&stand, BLKIF_OP_WRITE, 8, 4096, data), 0);
+		ck_assert_int_eq(stand_io(&stand, BLKIF_OP_FLUSH_DISKCACHE, 0,
+					  0, NULL),
+				 0);
+		ck_assert_int_eq(stand_io(&stand, BLKIF_OP_READ, 8, 4096, in),
+				 0);
 		ck_assert_mem_eq(in, data, sizeof(in));
 	}
-	rig_close(&rig);
+	stand_close(&stand);
 }
 END_TEST
 
@@ -201,43 +211,43 @@ START_TEST(an_overrun_breaks_the_ring_and_not_the_disk)
 {
 	uint32_t *req_prod;
 	uint8_t data[512];
-	struct rig rig;
+	struct stand stand;
 
-	rig_open(&rig, "ram:1m", 0, ABI_NATIVE, 0);
-	ck_assert_int_eq(rig_connect(&rig), 0);
-	ck_assert_int_eq(rig_io(&rig, BLKIF_OP_READ, 0, 512, data), 0);
-	req_prod = frontend_sring(rig.f);
+	stand_open(&stand, "ram:1m", 0, ABI_NATIVE, 0);
+	ck_assert_int_eq(stand_connect(&stand), 0);
+	ck_assert_int_eq(stand_io(&stand, BLKIF_OP_READ, 0, 512, data), 0);
+	req_prod = frontend_sring(stand.f);
 	__atomic_store_n(req_prod, *req_prod + 33, __ATOMIC_RELEASE);
-	frontend_kick(rig.f);
-	for (unsigned i = 0; i < 1000 && !rig.events[VBD_RING_BROKEN]; i++)
-		rig_run(&rig, 10);
-	ck_assert_uint_eq(rig.events[VBD_RING_BROKEN], 1);
+	frontend_kick(stand.f);
+	for (unsigned i = 0; i < 1000 && !stand.events[VBD_RING_BROKEN]; i++)
+		stand_run(&stand, 10);
+	ck_assert_uint_eq(stand.events[VBD_RING_BROKEN], 1);
 	/* the toolstack does not depend on the guest */
-	ck_assert_int_eq(rig_pause(&rig), 0);
-	ck_assert_int_eq(rig_resume(&rig, NULL, false), 0);
-	ck_assert_int_eq(rig_disconnect(&rig), 0);
-	frontend_reset(rig.f);
-	ck_assert_int_eq(rig_connect(&rig), 0);
-	rig_run(&rig, 10);
-	ck_assert_int_eq(rig_io(&rig, BLKIF_OP_READ, 0, 512, data), 0);
-	rig_close(&rig);
+	ck_assert_int_eq(stand_pause(&stand), 0);
+	ck_assert_int_eq(stand_resume(&stand, NULL, false), 0);
+	ck_assert_int_eq(stand_disconnect(&stand), 0);
+	frontend_reset(stand.f);
+	ck_assert_int_eq(stand_connect(&stand), 0);
+	stand_run(&stand, 10);
+	ck_assert_int_eq(stand_io(&stand, BLKIF_OP_READ, 0, 512, data), 0);
+	stand_close(&stand);
 }
 END_TEST
 
 START_TEST(a_broken_ring_can_be_closed)
 {
 	uint32_t *req_prod;
-	struct rig rig;
+	struct stand stand;
 
-	rig_open(&rig, "ram:1m", 0, ABI_NATIVE, 0);
-	ck_assert_int_eq(rig_connect(&rig), 0);
-	req_prod = frontend_sring(rig.f);
+	stand_open(&stand, "ram:1m", 0, ABI_NATIVE, 0);
+	ck_assert_int_eq(stand_connect(&stand), 0);
+	req_prod = frontend_sring(stand.f);
 	__atomic_store_n(req_prod, UINT32_MAX, __ATOMIC_RELEASE);
-	frontend_kick(rig.f);
-	for (unsigned i = 0; i < 1000 && !rig.events[VBD_RING_BROKEN]; i++)
-		rig_run(&rig, 10);
-	ck_assert_int_eq(rig_vbd_close(&rig, _i), 0);
-	rig_close(&rig);
+	frontend_kick(stand.f);
+	for (unsigned i = 0; i < 1000 && !stand.events[VBD_RING_BROKEN]; i++)
+		stand_run(&stand, 10);
+	ck_assert_int_eq(stand_vbd_close(&stand, _i), 0);
+	stand_close(&stand);
 }
 END_TEST
 
@@ -248,23 +258,23 @@ START_TEST(a_bad_grant_fails_its_request_and_no_other)
 	uint8_t *slot;
 	uint32_t bad = _i ? 0 : 0xfffffff0u;
 	unsigned ok = 0, failed = 0;
-	struct rig rig;
+	struct stand stand;
 
-	rig_open(&rig, "ram:1m", 0, ABI_NATIVE, 0);
-	ck_assert_int_eq(rig_connect(&rig), 0);
+	stand_open(&stand, "ram:1m", 0, ABI_NATIVE, 0);
+	ck_assert_int_eq(stand_connect(&stand), 0);
 	for (unsigned i = 0; i < 4; i++) {
 		frontend_fill(&r, i & 1 ? BLKIF_OP_WRITE : BLKIF_OP_READ, 0,
 			      8192);
-		ck_assert_int_ge(frontend_queue(rig.f, &r), 0);
+		ck_assert_int_ge(frontend_queue(stand.f, &r), 0);
 	}
 	/* second segment's gref of the first two slots */
-	slot = (uint8_t *)frontend_sring(rig.f) + 64;
+	slot = (uint8_t *)frontend_sring(stand.f) + 64;
 	memcpy(slot + 32, &bad, sizeof(bad));
 	memcpy(slot + 112 + 32, &bad, sizeof(bad));
-	frontend_push(rig.f);
+	frontend_push(stand.f);
 	for (unsigned i = 0; i < 4; i++) {
-		ck_assert_int_eq(frontend_wait(rig.f, 10 * RIG_SECOND, &rsp),
-				 1);
+		ck_assert_int_eq(
+			frontend_wait(stand.f, 10 * STAND_SECOND, &rsp), 1);
 		if (rsp.status == BLKIF_RSP_OKAY)
 			ok++;
 		else
@@ -272,116 +282,117 @@ START_TEST(a_bad_grant_fails_its_request_and_no_other)
 	}
 	ck_assert_uint_eq(ok, 2);
 	ck_assert_uint_eq(failed, 2);
-	rig_close(&rig);
+	stand_close(&stand);
 }
 END_TEST
 
 /* ---- connect and disconnect ---- */
 
-static void write_many(struct rig *rig, unsigned n, uint8_t byte)
+static void write_many(struct stand *stand, unsigned n, uint8_t byte)
 {
 	struct frontend_request r;
 
 	for (unsigned i = 0; i < n; i++) {
-		int tag = frontend_next_tag(rig->f);
+		int tag = frontend_next_tag(stand->f);
 
 		frontend_fill(&r, BLKIF_OP_WRITE, i * 8, 4096);
-		memset(frontend_data(rig->f, (unsigned)tag), byte, 4096);
-		ck_assert_int_eq(frontend_queue(rig->f, &r), tag);
+		memset(frontend_data(stand->f, (unsigned)tag), byte, 4096);
+		ck_assert_int_eq(frontend_queue(stand->f, &r), tag);
 	}
-	frontend_push(rig->f);
+	frontend_push(stand->f);
 }
 
 START_TEST(no_write_of_an_old_ring_lands_after_one_of_the_new)
 {
 	struct frontend_response rsp;
 	uint8_t data[4096], want[4096];
-	struct rig rig;
+	struct stand stand;
 
-	rig_open(&rig, "delay:us=300000,op=write;ram:1m", 0, ABI_NATIVE, 0);
-	ck_assert_int_eq(rig_connect(&rig), 0);
-	write_many(&rig, 32, 0x11);
-	rig_run(&rig, 50); /* they are taken */
-	ck_assert_int_eq(rig_disconnect(&rig), 0);
-	frontend_reset(rig.f);
-	ck_assert_int_eq(rig_connect(&rig), 0);
-	ck_assert_int_eq(rig_connect(&rig), -EBUSY); /* a third */
-	write_many(&rig, 32, 0x22);
-	rig_run(&rig, 1000);
+	stand_open(&stand, "delay:us=300000,op=write;ram:1m", 0, ABI_NATIVE, 0);
+	ck_assert_int_eq(stand_connect(&stand), 0);
+	write_many(&stand, 32, 0x11);
+	stand_run(&stand, 50); /* they are taken */
+	ck_assert_int_eq(stand_disconnect(&stand), 0);
+	frontend_reset(stand.f);
+	ck_assert_int_eq(stand_connect(&stand), 0);
+	ck_assert_int_eq(stand_connect(&stand), -EBUSY); /* a third */
+	write_many(&stand, 32, 0x22);
+	stand_run(&stand, 1000);
 	for (unsigned i = 0; i < 32; i++) {
-		ck_assert_int_eq(frontend_wait(rig.f, 10 * RIG_SECOND, &rsp),
-				 1);
+		ck_assert_int_eq(
+			frontend_wait(stand.f, 10 * STAND_SECOND, &rsp), 1);
 		ck_assert_int_eq(rsp.status, 0);
 	}
 	memset(want, 0x22, sizeof(want));
 	for (unsigned i = 0; i < 32; i++) {
-		ck_assert_int_eq(rig_io(&rig, BLKIF_OP_READ, i * 8, 4096, data),
-				 0);
+		ck_assert_int_eq(
+			stand_io(&stand, BLKIF_OP_READ, i * 8, 4096, data), 0);
 		ck_assert_mem_eq(data, want, sizeof(want));
 	}
-	rig_close(&rig);
+	stand_close(&stand);
 }
 END_TEST
 
 START_TEST(connected_twice_is_ealready_and_another_device_is_not)
 {
-	struct rig rig;
+	struct stand stand;
 
-	rig_open(&rig, "ram:1m", 0, ABI_NATIVE, 0);
-	ck_assert_int_eq(rig_connect(&rig), 0);
-	ck_assert_int_eq(rig_connect(&rig), -EALREADY);
-	ck_assert_int_eq(rig_connect_as(&rig, RIG_DOMID, RIG_DEVID + 16), 0);
-	ck_assert_int_eq(rig_disconnect(&rig), 0);
-	rig_run(&rig, 10);
-	ck_assert_int_eq(rig_disconnect(&rig), -ENODEV);
-	rig_close(&rig);
+	stand_open(&stand, "ram:1m", 0, ABI_NATIVE, 0);
+	ck_assert_int_eq(stand_connect(&stand), 0);
+	ck_assert_int_eq(stand_connect(&stand), -EALREADY);
+	ck_assert_int_eq(
+		stand_connect_as(&stand, STAND_DOMID, STAND_DEVID + 16), 0);
+	ck_assert_int_eq(stand_disconnect(&stand), 0);
+	stand_run(&stand, 10);
+	ck_assert_int_eq(stand_disconnect(&stand), -ENODEV);
+	stand_close(&stand);
 }
 END_TEST
 
 START_TEST(bad_connects_leave_nothing_behind)
 {
-	struct rig rig;
+	struct stand stand;
 	struct vbd_connect connect;
 	unsigned before;
 
-	rig_open(&rig, "ram:1m", 0, ABI_NATIVE, 0);
+	stand_open(&stand, "ram:1m", 0, ABI_NATIVE, 0);
 	before = scratch_descriptors();
 	connect = (struct vbd_connect){ .domid = 1,
 					.devid = 2,
-					.guest = rig.guest,
+					.guest = stand.guest,
 					.port = 1,
 					.nr_refs = 3 };
-	ck_assert_int_eq(vbd_connect(rig.vbd, &connect), -EINVAL);
+	ck_assert_int_eq(vbd_connect(stand.vbd, &connect), -EINVAL);
 	connect.nr_refs = 32;
-	ck_assert_int_eq(vbd_connect(rig.vbd, &connect), -EINVAL);
+	ck_assert_int_eq(vbd_connect(stand.vbd, &connect), -EINVAL);
 	connect.nr_refs = 1;
 	connect.refs[0] = 0x7fffffff;
-	ck_assert_int_eq(vbd_connect(rig.vbd, &connect), -EINVAL);
-	connect.refs[0] = frontend_refs(rig.f)[0];
+	ck_assert_int_eq(vbd_connect(stand.vbd, &connect), -EINVAL);
+	connect.refs[0] = frontend_refs(stand.f)[0];
 	connect.port = 99;
-	ck_assert_int_eq(vbd_connect(rig.vbd, &connect), -EINVAL);
+	ck_assert_int_eq(vbd_connect(stand.vbd, &connect), -EINVAL);
 	connect.guest = "local:/nowhere/at/all";
-	ck_assert_int_eq(vbd_connect(rig.vbd, &connect), -ENOENT);
+	ck_assert_int_eq(vbd_connect(stand.vbd, &connect), -ENOENT);
 	/* the frontend lets go of its end a moment later */
 	for (unsigned i = 0; i < 100 && scratch_descriptors() > before; i++)
-		rig_run(&rig, 10);
+		stand_run(&stand, 10);
 	ck_assert_uint_eq(scratch_descriptors(), before);
-	rig_close(&rig);
+	stand_close(&stand);
 }
 END_TEST
 
 START_TEST(a_dead_domain_is_disconnected)
 {
-	struct rig rig;
+	struct stand stand;
 
-	rig_open(&rig, "ram:1m", 0, ABI_NATIVE, 0);
-	ck_assert_int_eq(rig_connect(&rig), 0);
-	frontend_close(rig.f);
-	rig_run(&rig, 100);
-	ck_assert_int_eq(frontend_open(&rig.options, &rig.f), 0);
-	ck_assert_int_eq(rig_connect(&rig), 0);
-	ck_assert_int_eq(rig_io(&rig, BLKIF_OP_READ, 0, 512, NULL), 0);
-	rig_close(&rig);
+	stand_open(&stand, "ram:1m", 0, ABI_NATIVE, 0);
+	ck_assert_int_eq(stand_connect(&stand), 0);
+	frontend_close(stand.f);
+	stand_run(&stand, 100);
+	ck_assert_int_eq(frontend_open(&stand.options, &stand.f), 0);
+	ck_assert_int_eq(stand_connect(&stand), 0);
+	ck_assert_int_eq(stand_io(&stand, BLKIF_OP_READ, 0, 512, NULL), 0);
+	stand_close(&stand);
 }
 END_TEST
 
@@ -390,33 +401,33 @@ END_TEST
 START_TEST(pause_answers_all_it_took_and_takes_no_more)
 {
 	struct frontend_response rsp;
-	struct rig_reply reply;
+	struct stand_reply reply;
 	unsigned answered = 0;
-	struct rig rig;
+	struct stand stand;
 
-	rig_open(&rig, "delay:us=50000;ram:1m", 0, ABI_NATIVE, 0);
-	ck_assert_int_eq(rig_connect(&rig), 0);
-	write_many(&rig, 20, 1);
-	rig_run(&rig, 20);
-	rig_reply_init(&rig, &reply);
-	vbd_pause(rig.vbd, &reply.reply);
-	ck_assert_uint_eq(vbd_state_word(rig.vbd), 0x14);
-	ck_assert_int_eq(rig_await(&rig, &reply), 0);
-	ck_assert_uint_eq(vbd_state_word(rig.vbd), 0x2a);
-	while (frontend_take(rig.f, &rsp) == 1)
+	stand_open(&stand, "delay:us=50000;ram:1m", 0, ABI_NATIVE, 0);
+	ck_assert_int_eq(stand_connect(&stand), 0);
+	write_many(&stand, 20, 1);
+	stand_run(&stand, 20);
+	stand_reply_init(&stand, &reply);
+	vbd_pause(stand.vbd, &reply.reply);
+	ck_assert_uint_eq(vbd_state_word(stand.vbd), 0x14);
+	ck_assert_int_eq(stand_await(&stand, &reply), 0);
+	ck_assert_uint_eq(vbd_state_word(stand.vbd), 0x2a);
+	while (frontend_take(stand.f, &rsp) == 1)
 		answered++;
 	ck_assert_uint_eq(answered, 20);
-	write_many(&rig, 5, 2);
-	rig_run(&rig, 200);
-	ck_assert_int_eq(frontend_take(rig.f, &rsp), 0);
-	ck_assert_int_eq(rig_pause(&rig), 0); /* again */
-	ck_assert_int_eq(rig_resume(&rig, NULL, false), 0);
-	rig_run(&rig, 200);
-	for (answered = 0; frontend_take(rig.f, &rsp) == 1; answered++)
+	write_many(&stand, 5, 2);
+	stand_run(&stand, 200);
+	ck_assert_int_eq(frontend_take(stand.f, &rsp), 0);
+	ck_assert_int_eq(stand_pause(&stand), 0); /* again */
+	ck_assert_int_eq(stand_resume(&stand, NULL, false), 0);
+	stand_run(&stand, 200);
+	for (answered = 0; frontend_take(stand.f, &rsp) == 1; answered++)
 		ck_assert_int_eq(rsp.status, 0);
 	ck_assert_uint_eq(answered, 5);
-	ck_assert_uint_eq(vbd_state_word(rig.vbd), 0);
-	rig_close(&rig);
+	ck_assert_uint_eq(vbd_state_word(stand.vbd), 0);
+	stand_close(&stand);
 }
 END_TEST
 
@@ -425,104 +436,104 @@ START_TEST(a_ring_connected_while_paused_waits_for_resume)
 	uint8_t data[512];
 	struct frontend_request r;
 	struct frontend_response rsp;
-	struct rig rig;
+	struct stand stand;
 
-	rig_open(&rig, "ram:1m", 0, ABI_NATIVE, 0);
-	ck_assert_int_eq(rig_pause(&rig), 0);
-	ck_assert_int_eq(rig_connect(&rig), 0);
+	stand_open(&stand, "ram:1m", 0, ABI_NATIVE, 0);
+	ck_assert_int_eq(stand_pause(&stand), 0);
+	ck_assert_int_eq(stand_connect(&stand), 0);
 	frontend_fill(&r, BLKIF_OP_READ, 0, 512);
-	ck_assert_int_ge(frontend_queue(rig.f, &r), 0);
-	frontend_push(rig.f);
-	frontend_kick(rig.f);
-	rig_run(&rig, 100);
-	ck_assert_int_eq(frontend_take(rig.f, &rsp), 0);
-	ck_assert_int_eq(rig_resume(&rig, NULL, false), 0);
-	rig_run(&rig, 10);
-	ck_assert_int_eq(frontend_wait(rig.f, RIG_SECOND, &rsp), 1);
+	ck_assert_int_ge(frontend_queue(stand.f, &r), 0);
+	frontend_push(stand.f);
+	frontend_kick(stand.f);
+	stand_run(&stand, 100);
+	ck_assert_int_eq(frontend_take(stand.f, &rsp), 0);
+	ck_assert_int_eq(stand_resume(&stand, NULL, false), 0);
+	stand_run(&stand, 10);
+	ck_assert_int_eq(frontend_wait(stand.f, STAND_SECOND, &rsp), 1);
 	ck_assert_int_eq(rsp.status, 0);
-	ck_assert_int_eq(rig_io(&rig, BLKIF_OP_READ, 0, 512, data), 0);
-	rig_close(&rig);
+	ck_assert_int_eq(stand_io(&stand, BLKIF_OP_READ, 0, 512, data), 0);
+	stand_close(&stand);
 }
 END_TEST
 
 START_TEST(resume_takes_a_larger_image_and_refuses_a_smaller)
 {
 	struct vbd_disk_info info;
-	struct rig rig;
+	struct stand stand;
 
-	rig_open(&rig, "ram:1m", 0, ABI_NATIVE, 0);
-	ck_assert_int_eq(rig_resume(&rig, NULL, false), -EINVAL);
-	ck_assert_int_eq(rig_pause(&rig), 0);
-	ck_assert_int_eq(rig_resume(&rig, "ram:512k", false), -EMEDIUMTYPE);
-	ck_assert_uint_eq(vbd_state_word(rig.vbd), 0x22a);
-	ck_assert_int_eq(rig_resume(&rig, "ram:2m", false), 0);
-	ck_assert_uint_eq(vbd_state_word(rig.vbd), 0);
-	ck_assert_uint_eq(rig.events[VBD_RESIZED], 1);
-	vbd_disk_info(rig.vbd, &info);
+	stand_open(&stand, "ram:1m", 0, ABI_NATIVE, 0);
+	ck_assert_int_eq(stand_resume(&stand, NULL, false), -EINVAL);
+	ck_assert_int_eq(stand_pause(&stand), 0);
+	ck_assert_int_eq(stand_resume(&stand, "ram:512k", false), -EMEDIUMTYPE);
+	ck_assert_uint_eq(vbd_state_word(stand.vbd), 0x22a);
+	ck_assert_int_eq(stand_resume(&stand, "ram:2m", false), 0);
+	ck_assert_uint_eq(vbd_state_word(stand.vbd), 0);
+	ck_assert_uint_eq(stand.events[VBD_RESIZED], 1);
+	vbd_disk_info(stand.vbd, &info);
 	ck_assert_uint_eq(info.bytes, 2 * MIB);
-	ck_assert_int_eq(rig_pause(&rig), 0);
-	ck_assert_int_eq(rig_resume(&rig, "ram:1m", true), 0);
-	rig_close(&rig);
+	ck_assert_int_eq(stand_pause(&stand), 0);
+	ck_assert_int_eq(stand_resume(&stand, "ram:1m", true), 0);
+	stand_close(&stand);
 }
 END_TEST
 
 START_TEST(close_by_force_answers_at_once_while_io_is_stuck)
 {
 	struct vbd_open_options options = { 0 };
-	struct rig_reply reply;
-	struct rig rig;
+	struct stand_reply reply;
+	struct stand stand;
 
-	rig_open(&rig, "delay:us=400000;ram:1m", 0, ABI_NATIVE, 0);
-	ck_assert_int_eq(rig_connect(&rig), 0);
-	write_many(&rig, 8, 1);
-	rig_run(&rig, 20);
-	rig_reply_init(&rig, &reply);
+	stand_open(&stand, "delay:us=400000;ram:1m", 0, ABI_NATIVE, 0);
+	ck_assert_int_eq(stand_connect(&stand), 0);
+	write_many(&stand, 8, 1);
+	stand_run(&stand, 20);
+	stand_reply_init(&stand, &reply);
 	if (_i) { /* also when a close, or a pause, is stuck already */
 		if (_i == 1)
-			vbd_close(rig.vbd, false, &reply.reply);
+			vbd_close(stand.vbd, false, &reply.reply);
 		else
-			vbd_pause(rig.vbd, &reply.reply);
-		rig_run(&rig, 20);
+			vbd_pause(stand.vbd, &reply.reply);
+		stand_run(&stand, 20);
 		ck_assert(!reply.done);
 	}
-	ck_assert_int_eq(rig_vbd_close(&rig, true), 0);
+	ck_assert_int_eq(stand_vbd_close(&stand, true), 0);
 	if (_i)
 		ck_assert(reply.done);
-	ck_assert_uint_eq(vbd_state_word(rig.vbd), 0x2);
-	ck_assert_ptr_null(vbd_spec(rig.vbd));
+	ck_assert_uint_eq(vbd_state_word(stand.vbd), 0x2);
+	ck_assert_ptr_null(vbd_spec(stand.vbd));
 	/* not before the old I/O has ended */
-	ck_assert_int_eq(vbd_open(rig.vbd, "ram:1m", &options), -EBUSY);
-	rig_run(&rig, 1000);
-	ck_assert_int_eq(vbd_open(rig.vbd, "ram:1m", &options), 0);
-	rig_close(&rig);
+	ck_assert_int_eq(vbd_open(stand.vbd, "ram:1m", &options), -EBUSY);
+	stand_run(&stand, 1000);
+	ck_assert_int_eq(vbd_open(stand.vbd, "ram:1m", &options), 0);
+	stand_close(&stand);
 }
 END_TEST
 
 START_TEST(close_waits_for_io_and_answers_twice_asked)
 {
-	struct rig_reply reply;
-	struct rig rig;
+	struct stand_reply reply;
+	struct stand stand;
 
-	rig_open(&rig, "delay:us=200000;ram:1m", 0, ABI_NATIVE, 0);
-	ck_assert_int_eq(rig_connect(&rig), 0);
-	write_many(&rig, 8, 1);
-	rig_run(&rig, 20);
-	rig_reply_init(&rig, &reply);
-	vbd_close(rig.vbd, false, &reply.reply);
-	rig_run(&rig, 20);
+	stand_open(&stand, "delay:us=200000;ram:1m", 0, ABI_NATIVE, 0);
+	ck_assert_int_eq(stand_connect(&stand), 0);
+	write_many(&stand, 8, 1);
+	stand_run(&stand, 20);
+	stand_reply_init(&stand, &reply);
+	vbd_close(stand.vbd, false, &reply.reply);
+	stand_run(&stand, 20);
 	ck_assert(!reply.done);
-	ck_assert_int_eq(rig_vbd_close(&rig, false), 0);
+	ck_assert_int_eq(stand_vbd_close(&stand, false), 0);
 	ck_assert(reply.done);
-	ck_assert_int_eq(rig_vbd_close(&rig, false), 0);
-	rig_close(&rig);
+	ck_assert_int_eq(stand_vbd_close(&stand, false), 0);
+	stand_close(&stand);
 }
 END_TEST
 
 /* ---- polling ---- */
 
-static void report(struct rig *rig, struct vbd_polling_report *out)
+static void report(struct stand *stand, struct vbd_polling_report *out)
 {
-	vbd_polling_report(rig->vbd, out);
+	vbd_polling_report(stand->vbd, out);
 }
 
 START_TEST(tap_ctl_holds_until_default_and_of_the_others_the_newest_counts)
@@ -530,32 +541,32 @@ START_TEST(tap_ctl_holds_until_default_and_of_the_others_the_newest_counts)
 	struct vbd_polling a = { .mode = WAIT_FIXED, .duration_us = 5000 };
 	struct vbd_polling b = { .mode = WAIT_FIXED, .duration_us = 7000 };
 	struct vbd_polling_report r;
-	struct rig rig;
+	struct stand stand;
 
-	rig_open(&rig, "ram:1m", 0, ABI_NATIVE, 0);
-	report(&rig, &r);
+	stand_open(&stand, "ram:1m", 0, ABI_NATIVE, 0);
+	report(&stand, &r);
 	ck_assert_int_eq(r.source, VBD_FROM_DEFAULT);
 	ck_assert_uint_eq(r.effective_us, 0);
-	ck_assert_int_eq(vbd_set_polling(rig.vbd, VBD_FROM_CONNECT, &a), 0);
-	report(&rig, &r);
+	ck_assert_int_eq(vbd_set_polling(stand.vbd, VBD_FROM_CONNECT, &a), 0);
+	report(&stand, &r);
 	ck_assert_uint_eq(r.effective_us, 5000);
-	ck_assert_int_eq(vbd_set_polling(rig.vbd, VBD_FROM_TAP_CTL, &b), 0);
-	ck_assert_int_eq(vbd_set_polling(rig.vbd, VBD_FROM_XENSTORE, &a), 0);
-	report(&rig, &r);
+	ck_assert_int_eq(vbd_set_polling(stand.vbd, VBD_FROM_TAP_CTL, &b), 0);
+	ck_assert_int_eq(vbd_set_polling(stand.vbd, VBD_FROM_XENSTORE, &a), 0);
+	report(&stand, &r);
 	ck_assert_int_eq(r.source, VBD_FROM_TAP_CTL);
 	ck_assert_uint_eq(r.effective_us, 7000);
-	ck_assert_int_eq(vbd_set_polling(rig.vbd, VBD_FROM_TAP_CTL, NULL), 0);
-	report(&rig, &r);
+	ck_assert_int_eq(vbd_set_polling(stand.vbd, VBD_FROM_TAP_CTL, NULL), 0);
+	report(&stand, &r);
 	ck_assert_int_eq(r.source, VBD_FROM_XENSTORE);
 	a.duration_us = 0;
 	a.align = true;
-	vbd_set_polling(rig.vbd, VBD_FROM_TAP_CTL, &a);
-	report(&rig, &r);
+	vbd_set_polling(stand.vbd, VBD_FROM_TAP_CTL, &a);
+	report(&stand, &r);
 	ck_assert_uint_eq(r.effective_us, 2 * r.granularity.us);
 	a.duration_us = 60000001;
-	ck_assert_int_eq(vbd_set_polling(rig.vbd, VBD_FROM_TAP_CTL, &a),
+	ck_assert_int_eq(vbd_set_polling(stand.vbd, VBD_FROM_TAP_CTL, &a),
 			 -EINVAL);
-	rig_close(&rig);
+	stand_close(&stand);
 }
 END_TEST
 
@@ -565,25 +576,25 @@ START_TEST(a_retune_acts_within_ten_milliseconds)
 				    .duration_us = 60000000 };
 	struct vbd_polling_report before, after;
 	uint8_t data[512];
-	struct rig rig;
+	struct stand stand;
 
-	rig_open(&rig, "ram:1m", 0, ABI_NATIVE, 0);
-	ck_assert_int_eq(rig_connect(&rig), 0);
-	vbd_set_polling(rig.vbd, VBD_FROM_TAP_CTL, &spin);
-	rig_run(&rig, 20);
-	ck_assert_int_eq(rig_io(&rig, BLKIF_OP_READ, 0, 512, data), 0);
-	report(&rig, &before);
-	rig_run(&rig, 50);
+	stand_open(&stand, "ram:1m", 0, ABI_NATIVE, 0);
+	ck_assert_int_eq(stand_connect(&stand), 0);
+	vbd_set_polling(stand.vbd, VBD_FROM_TAP_CTL, &spin);
+	stand_run(&stand, 20);
+	ck_assert_int_eq(stand_io(&stand, BLKIF_OP_READ, 0, 512, data), 0);
+	report(&stand, &before);
+	stand_run(&stand, 50);
 	spin.mode = WAIT_EVENT;
-	vbd_set_polling(rig.vbd, VBD_FROM_TAP_CTL, &spin);
-	rig_run(&rig, 100);
+	vbd_set_polling(stand.vbd, VBD_FROM_TAP_CTL, &spin);
+	stand_run(&stand, 100);
 	/* asleep: a guest that obeys req_event has to send an event */
-	report(&rig, &after);
+	report(&stand, &after);
 	ck_assert_uint_gt(after.waits.sleeps, before.waits.sleeps);
-	ck_assert_int_eq(rig_io(&rig, BLKIF_OP_READ, 0, 512, data), 0);
-	report(&rig, &after);
+	ck_assert_int_eq(stand_io(&stand, BLKIF_OP_READ, 0, 512, data), 0);
+	report(&stand, &after);
 	ck_assert_uint_gt(after.guest_events, before.guest_events);
-	rig_close(&rig);
+	stand_close(&stand);
 }
 END_TEST
 
@@ -594,20 +605,21 @@ START_TEST(a_spinning_ring_needs_no_events)
 	struct vbd_polling_report r;
 	uint64_t kicks;
 	uint8_t data[512];
-	struct rig rig;
+	struct stand stand;
 
-	rig_open(&rig, "ram:1m", 0, ABI_NATIVE, 0);
-	vbd_set_polling(rig.vbd, VBD_FROM_TAP_CTL, &spin);
-	ck_assert_int_eq(rig_connect(&rig), 0);
-	ck_assert_int_eq(rig_io(&rig, BLKIF_OP_READ, 0, 512, data), 0);
-	kicks = frontend_counters(rig.f)->kicks;
+	stand_open(&stand, "ram:1m", 0, ABI_NATIVE, 0);
+	vbd_set_polling(stand.vbd, VBD_FROM_TAP_CTL, &spin);
+	ck_assert_int_eq(stand_connect(&stand), 0);
+	ck_assert_int_eq(stand_io(&stand, BLKIF_OP_READ, 0, 512, data), 0);
+	kicks = frontend_counters(stand.f)->kicks;
 	for (unsigned i = 0; i < 1000; i++)
-		ck_assert_int_eq(rig_io(&rig, BLKIF_OP_READ, 0, 512, data), 0);
+		ck_assert_int_eq(stand_io(&stand, BLKIF_OP_READ, 0, 512, data),
+				 0);
 	/* a lost CPU may end a spin now and then */
-	ck_assert_uint_le(frontend_counters(rig.f)->kicks - kicks, 100);
-	report(&rig, &r);
+	ck_assert_uint_le(frontend_counters(stand.f)->kicks - kicks, 100);
+	report(&stand, &r);
 	ck_assert_uint_ge(r.requests, 1000);
-	rig_close(&rig);
+	stand_close(&stand);
 }
 END_TEST
 

@@ -12,11 +12,11 @@
 #include "ring/vbd.h"
 #include "tests/frontend.h"
 
-#define RIG_DOMID 7
-#define RIG_DEVID 51712
-#define RIG_SECOND UINT64_C(1000000000)
+#define STAND_DOMID 7
+#define STAND_DEVID 51712
+#define STAND_SECOND UINT64_C(1000000000)
 
-struct rig {
+struct stand {
 	struct loop *loop;
 	struct vbd *vbd;
 	struct frontend *f;
@@ -27,31 +27,31 @@ struct rig {
 };
 
 /* A vbd opened on @spec and a frontend, not connected. */
-void rig_open(struct rig *rig, const char *spec, unsigned driver_flags,
-	      enum abi abi, unsigned order);
-void rig_close(struct rig *rig); /* whatever state it is in */
+void stand_open(struct stand *stand, const char *spec, unsigned driver_flags,
+		enum abi abi, unsigned order);
+void stand_close(struct stand *stand); /* whatever state it is in */
 
 /* The vbd's answers; no assertion. */
-int rig_connect(struct rig *rig);
-int rig_connect_as(struct rig *rig, uint32_t domid, uint32_t devid);
-int rig_disconnect(struct rig *rig);
-int rig_pause(struct rig *rig);
-int rig_resume(struct rig *rig, const char *spec, bool shrink);
-int rig_vbd_close(struct rig *rig, bool force);
+int stand_connect(struct stand *stand);
+int stand_connect_as(struct stand *stand, uint32_t domid, uint32_t devid);
+int stand_disconnect(struct stand *stand);
+int stand_pause(struct stand *stand);
+int stand_resume(struct stand *stand, const char *spec, bool shrink);
+int stand_vbd_close(struct stand *stand, bool force);
 
 /* Started and not waited for: *done becomes 1 when answered, *err what. */
-struct rig_reply {
+struct stand_reply {
 	struct vbd_reply reply;
 	struct loop *loop;
 	bool done, stops;
 	int err;
 };
-void rig_reply_init(struct rig *rig, struct rig_reply *reply);
+void stand_reply_init(struct stand *stand, struct stand_reply *reply);
 
 /* Run the main loop for @ms, or, with @reply, until it is answered. */
-void rig_run(struct rig *rig, unsigned ms);
-int rig_await(struct rig *rig, struct rig_reply *reply);
+void stand_run(struct stand *stand, unsigned ms);
+int stand_await(struct stand *stand, struct stand_reply *reply);
 
 /* One request: its status, or -errno of the frontend. */
-int rig_io(struct rig *rig, uint8_t op, uint64_t sector, size_t len,
-	   void *data);
+int stand_io(struct stand *stand, uint8_t op, uint64_t sector, size_t len,
+	     void *data);
