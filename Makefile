@@ -4,7 +4,8 @@
 # make check       what it needs, then every test
 # make check-long  the same with ten times the loops (any SCALE=N works)
 # make install     DESTDIR and PREFIX as everywhere
-# SAN=1 builds beside, under ASan and UBSan.  CC=clang works too.
+# SAN=1 builds beside, under ASan and UBSan.  CC=clang works too.  V=1 shows
+# whole commands.
 
 O := build$(if $(SAN),-san)$(if $(filter clang%,$(CC)),-clang)
 BASE := -std=gnu11 -Wall -Wextra -Wshadow -Wvla -Wmissing-prototypes \
@@ -13,6 +14,7 @@ CFLAGS ?= -O2 -g
 SANFLAGS := $(if $(SAN),-fsanitize=address -fsanitize=undefined \
 	-fno-omit-frame-pointer -fno-sanitize-recover=undefined)
 PREFIX ?= /usr
+quiet = $(if $(V),,@echo "  $(1)" $(if $(2),$(2),$@);)
 SCALE ?= 1
 
 LAYERS := tools/ctl ring drivers evtchn poll
@@ -42,15 +44,15 @@ $(O)/libtests.a: $(SHARED)
 $(O)/lib%.a:
 	@mkdir -p $(@D)
 	@rm -f $@
-	$(AR) qcs $@ $^
+	$(call quiet,AR)$(AR) qcs $@ $^
 
 $(O)/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(BASE) $(CPPFLAGS) $(CFLAGS) $(WERROR) $(SANFLAGS) -c -o $@ $<
+	$(call quiet,CC,$<)$(CC) $(BASE) $(CPPFLAGS) $(CFLAGS) $(WERROR) $(SANFLAGS) -c -o $@ $<
 
 define link
 @mkdir -p $(@D)
-$(CC) -pthread $(CFLAGS) $(SANFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) \
+$(call quiet,LD)$(CC) -pthread $(CFLAGS) $(SANFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) \
 	-Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(LINK) $(LDLIBS)
 endef
 
@@ -60,6 +62,7 @@ $(O)/bin/blkfront-bench: $(O)/tests/bench/blkfront_bench.o $(O)/libtests.a \
 	$(LIBS)
 $(O)/bin/sqlite-bench: $(O)/tests/bench/sqlite_bench.o $(O)/libtests.a $(LIBS)
 $(O)/bin/sqlite-bench: LINK += -lsqlite3
+$(O)/bin/blkfront-bench $(O)/bin/sqlite-bench: LINK += -lm
 
 $(O)/bin/%:
 	$(link)
