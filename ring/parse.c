@@ -52,13 +52,14 @@ static int parse_discard(const struct blkif_request_discard *discard,
 	 * has it ignored where discard-secure is not advertised.
 	 */
 	out->op = IO_DISCARD;
-	out->has_data = true;
 	if (discard->nr_sectors == 0)
 		return -EINVAL;
 	err = to_bytes(discard->nr_sectors, &out->len);
 	if (err)
 		return err;
-	return to_bytes(discard->sector_number, &out->offset);
+	err = to_bytes(discard->sector_number, &out->offset);
+	out->has_data = !err;
+	return err;
 }
 
 int parse_slot(const union abi_slot *slot, struct parsed *out)
@@ -67,7 +68,6 @@ int parse_slot(const union abi_slot *slot, struct parsed *out)
 	bool may_be_empty = false;
 	int err;
 
-	/* all but the segments, which nr_segments says the use of */
 	*out = (struct parsed){ .id = rw->id, .wire_op = rw->operation };
 	switch (rw->operation) {
 	case BLKIF_OP_READ:
