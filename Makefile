@@ -70,6 +70,8 @@ $(O)/bin/%:
 $(O)/tests/test_%: LINK += -lsqlite3 -lcheck -lsubunit -lm -lrt
 $(O)/tests/test_%: $(O)/tests/test_%.o $(O)/libtests.a $(LIBS)
 	$(link)
+$(O)/tests/test_incoming: $(O)/tools/tapdisk/incoming.o
+$(O)/tests/test_stats: $(O)/tools/tapdisk/stats.o
 
 # Each is a no-op, without a call of apt, where all is there already.
 deps:
