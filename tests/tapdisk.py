@@ -265,13 +265,13 @@ def eventfd():
     return os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
 
-def run(tests):
+def run(tests, workers=4):
     """Run them, some at a time: most of them wait.  The exit status."""
     # A killed test must not leave a tapdisk: run the clean-ups.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     wanted = [t for t in tests if not sys.argv[1:] or t.__name__ in sys.argv[1:]]
     failed = 0
-    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
         for test, future in [(t, pool.submit(t)) for t in wanted]:
             error = future.exception()
             if error:

@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a disk costs: asleep, awake, and in the host's limits."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from host import host
+from tapdisk import run, until
+
+
+def switches(disk):
+    """Voluntary context switches of every thread."""
+    total = 0
+    for tid in disk.tasks():
+        with open("/proc/%d/task/%d/status" % (disk.pid, tid)) as f:
+            total += int(re.search(r"^voluntary_ctxt_switches:\s+(\d+)", f.read(), re.M)[1])
+    return total
+
+
+def kib(disk, *names):
+    with open("/proc/%d/smaps_rollup" % disk.pid) as f:
+        text = f.read()
+    return sum(int(re.search(r"^%s:\s+(\d+)" % n, text, re.M)[1]) for n in names)
+
+
+def aio_events():
+    with open("/proc/sys/fs/aio-nr") as f:
+        return int(f.read())
+
+
+def an_idle_disk_wakes_nobody_and_gives_its_memory_back():
+    with host() as h:
+        disk = h.create("aio:" + h.dirs.image("a.img", 64))
+        # it stays connected: a guest that goes to sleep
+        load = disk.bench_start("blkfront-bench", "--qd", "32", "--runtime", "0.5",
+                                "--linger", "20")  # fmt: skip
+        until(lambda: disk.polling()["requests"] > 100, "no load")
+        last = 0
+        while disk.polling()["requests"] != last:
+            last = disk.polling()["requests"]
+            time.sleep(0.3)
+        time.sleep(5)
+        before = switches(disk)
+        time.sleep(10)
+        assert switches(disk) == before, "it woke %d times" % (switches(disk) - before)
+        size = kib(disk, "Private_Dirty", "Swap")
+        print("Private_Dirty + Swap, idle and connected: %d KiB" % size)
+        if not os.environ.get("SAN"):
+            assert size < 2048, size
+        load.send_signal(signal.SIGTERM)
+        load.communicate()
+        disk.destroy()
+
+
+def aio_events_are_reserved_sparingly():
+    """16 at open, as many as the ring has slots, at most 128, at connect."""
+    with host() as h:
+        start = aio_events()
+        disk = h.create("aio:" + h.dirs.image("a.img", 8))
+        assert aio_events() - start == 16, aio_events() - start
+        for order, events in [("0", 32), ("2", 128), ("4", 128)]:
+            load = disk.bench_start("blkfront-bench", "--ring-order", order,
+                                    "--runtime", "60")  # fmt: skip
+            until(lambda: aio_events() - start == 16 + events,
+                  "order %s: %d events" % (order, aio_events() - start))  # fmt: skip
+            load.send_signal(signal.SIGTERM)
+            load.communicate()
+            until(lambda: aio_events() - start == 16, "not given back")
+        disk.destroy()
+        # the kernel counts them off when it frees the context, not before
+        until(lambda: aio_events() == start, "not given back at close")
+
+
+def spinning_makes_no_system_call():
+    with host() as h, tempfile.NamedTemporaryFile("r") as counts:
+        disk = h.create("aio:" + h.dirs.image("a.img", 8))
+        load = disk.bench_start("blkfront-bench", "--polling", "fixed:20000000",
+                                "--align", "off", "--runtime", "0.2",
+                                "--linger", "20")  # fmt: skip
+        until(lambda: disk.polling()["requests"] > 0, "no load")
+        time.sleep(1)
+        spun = disk.polling()["spin_ns"]
+        trace = subprocess.Popen(
+            ["strace", "-f", "-c", "-o", counts.name, "-p", str(disk.data_thread())],
+            stderr=subprocess.PIPE,
+        )
+        trace.stderr.readline()  # "attached"
+        time.sleep(1)
+        trace.send_signal(signal.SIGINT)
+        trace.communicate()
+        calls = [line for line in counts.read().splitlines()[2:-2] if line.strip()]
+        load.send_signal(signal.SIGTERM)
+        load.communicate()
+        disk.destroy()
+        # attaching interrupts a sleep, and nothing was asleep
+        assert not calls, calls
+        assert spun > 0
+
+
+def spinning_needs_no_event_of_the_guest():
+    with host() as h:
+        disk = h.create("aio:" + h.dirs.image("a.img", 64))
+        result = disk.bench("--polling", "fixed:8000", "--runtime", "1")
+        print("fixed: kicks per I/O %.4f" % result["kicks_per_io"])
+        asleep = disk.bench("--polling", "event", "--wait", "sleep", "--runtime", "0.5")
+        print("event: kicks per I/O %.4f" % asleep["kicks_per_io"])
+        # a lost CPU ends a spin; ten times the promise on a busy machine
+        assert result["kicks_per_io"] <= 0.1, result
+        assert asleep["kicks_per_io"] > result["kicks_per_io"], asleep
+        disk.destroy()
+
+
+if __name__ == "__main__":
+    # one after another: they count what the host has
+    tests = [
+        an_idle_disk_wakes_nobody_and_gives_its_memory_back,
+        aio_events_are_reserved_sparingly,
+        spinning_makes_no_system_call,
+        spinning_needs_no_event_of_the_guest,
+    ]
+    sys.exit(run(tests, workers=1))
