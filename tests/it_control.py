@@ -46,6 +46,7 @@ from tapdisk import (
     reply_of,
     run,
     tapdisk,
+    until,
 )
 
 # ---------------------------------------------------------------- commands
@@ -311,6 +312,34 @@ def a_busy_disk_answers_what_only_looks():
         assert t.wait() == 0
 
 
+def a_stuck_device_delays_no_answer():
+    with tapdisk() as t:
+        t.must(message(ATTACH))
+        t.must(open_message("delay:us=60000000;null:8m"))
+        guest = Guest(os.path.join(t.dirs.top, "guest"))
+        try:
+            t.must(guest.connect_message())
+            guest.ask_for_block()
+            until(
+                lambda: json_of(t.ask(message(STATS)))["reqs_outstanding"] == 1,
+                "the request is not taken",
+            )
+            with t.connect() as pausing:
+                pausing.sendall(message(PAUSE))
+                t.answers_soon()
+                start = time.monotonic()
+                t.must(ours(POLLING, {"mode": "fixed", "duration_us": 100}))
+                t.must(message(DISCONNECT, 0, struct.pack("<II", 7, 51712)))
+                t.must(message(FORCE))
+                assert time.monotonic() - start < 3 * SOON_S
+                assert errno_of(receive_all(pausing)) != 0, "it is not paused"
+            t.must(message(DETACH))
+            assert t.wait() == 0
+            assert t.dirs.left() == [], t.dirs.left()
+        finally:
+            guest.close()
+
+
 def commands_wait_in_order_even_for_who_has_gone():
     with tapdisk() as t:
         with busy(t):
@@ -386,6 +415,7 @@ TESTS = [
     garbage_is_refused,
     random_bytes_do_not_end_it,
     a_busy_disk_answers_what_only_looks,
+    a_stuck_device_delays_no_answer,
     commands_wait_in_order_even_for_who_has_gone,
     too_many_waiting_commands_are_refused,
     event_readers_that_do_not_read_are_dropped,

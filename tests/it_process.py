@@ -13,6 +13,7 @@ import subprocess
 import sys
 
 from tapdisk import (
+    Guest,
     ATTACH,
     BUILD,
     CLOSE,
@@ -184,16 +185,22 @@ def knows_its_options():
             assert argument.lstrip("-")[:4] in done.stderr, done
 
 
-def an_idle_process_is_small():
+def an_idle_connected_process_is_small():
     with tapdisk() as t:
         t.must(message(ATTACH))
         t.must(open_message("aio:" + t.dirs.image("a.img")))
-        json_of(t.must(message(STATS)))
-        kib = 0
-        with open("/proc/%d/smaps_rollup" % t.pid) as f:
-            for line in f:
-                if line.startswith(("Private_Dirty:", "Swap:")):
-                    kib += int(line.split()[1])
+        guest = Guest(os.path.join(t.dirs.top, "guest"))
+        try:
+            t.must(guest.connect_message())
+            guest.read_block()
+            json_of(t.must(message(STATS)))
+            kib = 0
+            with open("/proc/%d/smaps_rollup" % t.pid) as f:
+                for line in f:
+                    if line.startswith(("Private_Dirty:", "Swap:")):
+                        kib += int(line.split()[1])
+        finally:
+            guest.close()
         assert os.environ.get("SAN") or kib < 2048, "%d KiB" % kib
 
 
@@ -210,7 +217,7 @@ TESTS = [
     makes_its_directories,
     says_why_it_cannot_start,
     knows_its_options,
-    an_idle_process_is_small,
+    an_idle_connected_process_is_small,
 ]
 
 if __name__ == "__main__":

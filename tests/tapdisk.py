@@ -230,18 +230,29 @@ class Guest:
         self.map[at : at + 8 * 4096] = bytes(8 * 4096)
         struct.pack_into("<4I", self.map, at, 0, 1, 0, 1)
 
-    def read_block(self):
+    def ask_for_block(self):
         """One read of 4 KiB on a native ring that was just connected."""
         at = self.RING * 4096
         struct.pack_into("<BBHxxxxQQ", self.map, at + 64, 0, 1, 0, 7, 0)
         struct.pack_into("<IBB", self.map, at + 64 + 24, self.DATA, 0, 7)
         struct.pack_into("<I", self.map, at, 1)
         os.write(self.events[1], struct.pack("<Q", 1))
+
+    def read_block(self):
+        self.ask_for_block()
+        at = self.RING * 4096
         until(
             lambda: struct.unpack_from("<I", self.map, at + 8)[0] == 1,
             "the ring does not answer",
         )
         assert struct.unpack_from("<h", self.map, at + 64 + 10)[0] == 0
+
+    def connect_message(self):
+        m = bytearray(message(CONNECT, 0, struct.pack("<III", 7, 51712, self.RING)))
+        struct.pack_into("<II", m, 48, 0, 1)
+        m[56 : 56 + len(self.path) + 6] = b"local:" + self.path.encode()
+        struct.pack_into("<I", m, 312, 1)
+        return bytes(m)
 
     def close(self):
         # shutdown, because close alone does not end accept()
