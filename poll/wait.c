@@ -199,13 +199,16 @@ static enum spun spin(struct wait *wait, bool active, uint64_t due)
 	uint64_t start, now, last, end;
 	unsigned looks;
 
+	active |= wait->untimed;
 	looks = active ? look(wait) : 0;
 	if (active && looks < BATCH) {
+		wait->untimed = true;
 		counter_add(&wait->counters.spin_ns,
 			    wait->batch_ns * looks / BATCH);
 		counter_add(&wait->counters.hits, 1);
 		return SPUN_HIT;
 	}
+	wait->untimed = false;
 	now = clock_ns();
 	start = active ? now - wait->batch_ns : now;
 	if (active)
@@ -296,6 +299,9 @@ static int set_timer(struct wait *wait, uint64_t due)
 	};
 	int err;
 
+	if (due == 0)
+		at.it_value.tv_nsec = 1; /* zero is how timerfd spells never */
+
 	if (wait->timer_fd < 0) {
 		wait->timer_fd = timerfd_create(CLOCK_MONOTONIC,
 						TFD_NONBLOCK | TFD_CLOEXEC);
@@ -336,8 +342,9 @@ static void sleep_epoll(struct wait *wait, uint64_t due, uint64_t timeout_ns)
 			if (source && source->woken)
 				source->woken(source->arg);
 		}
-		if (n >= 0 || errno != ENOSYS)
+		if (n >= 0 || errno == EINTR)
 			return;
+		/* ENOSYS, or EPERM from a filter that is older than the call */
 		wait->no_pwait2 = true;
 	}
 	if (set_timer(wait, due))

@@ -67,7 +67,8 @@ struct wait {
 	struct wait_word words[WAIT_SOURCES_MAX];
 	unsigned nr_words; /* highest slot in use + 1 */
 	struct wait_settings settings;
-	uint64_t anchor_ns; /* last activity */
+	uint64_t anchor_ns; /* last activity that was timed */
+	bool untimed; /* there was one since: it opens the window when timed */
 	uint64_t batch_ns; /* what a batch of looks takes, measured */
 	uint64_t lost_ns[2]; /* the last two times the CPU was lost */
 	uint64_t calm_ns; /* no spinning before this; 0: go ahead */
