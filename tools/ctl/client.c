@@ -115,7 +115,7 @@ static int send_bytes(struct client *client, const void *buf, size_t size)
 	return 0;
 }
 
-int client_send(struct client *client, const struct request *request)
+int client_send(struct client *client, const struct client_request *request)
 {
 	int err;
 
@@ -188,7 +188,8 @@ int client_result(uint16_t type, const struct wire_message *reply)
 
 /* As client_call, but leaves the connection open for what follows. */
 static int exchange(struct client *client, int pid, int64_t timeout_ms,
-		    const struct request *request, struct wire_message *reply)
+		    const struct client_request *request,
+		    struct wire_message *reply)
 {
 	struct wire_message message;
 	int err;
@@ -207,7 +208,8 @@ static int exchange(struct client *client, int pid, int64_t timeout_ms,
 	return client_result(request->message.type, reply);
 }
 
-int client_call(int pid, int64_t timeout_ms, const struct request *request,
+int client_call(int pid, int64_t timeout_ms,
+		const struct client_request *request,
 		struct wire_message *reply)
 {
 	struct client client;
@@ -218,7 +220,8 @@ int client_call(int pid, int64_t timeout_ms, const struct request *request,
 	return err;
 }
 
-int client_call_text(int pid, int64_t timeout_ms, const struct request *request,
+int client_call_text(int pid, int64_t timeout_ms,
+		     const struct client_request *request,
 		     struct wire_message *reply, char **text, size_t *size)
 {
 	struct client client;

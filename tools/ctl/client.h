@@ -11,7 +11,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#include "tools/ctl/request.h"
+#include "tools/ctl/client_request.h"
 
 #define CLIENT_FOREVER (-1)
 #define CLIENT_TEXT_MAX (16 << 20) /* most bytes a reply may carry */
@@ -34,7 +34,7 @@ void client_close(struct client *client);
  * Send it all.  A peer that hangs up meanwhile is no error: it may have
  * answered first.  -ETIMEDOUT, -errno.
  */
-int client_send(struct client *client, const struct request *request);
+int client_send(struct client *client, const struct client_request *request);
 
 /* Read @size bytes.  -EPROTO if fewer come, -ETIMEDOUT, -errno. */
 int client_receive(struct client *client, void *buf, size_t size);
@@ -50,7 +50,8 @@ int client_result(uint16_t type, const struct wire_message *reply);
  * one came; so reply->type == WIRE_ERROR tells the tapdisk's refusal from a
  * failure to reach it.  Errors of all of the above.
  */
-int client_call(int pid, int64_t timeout_ms, const struct request *request,
+int client_call(int pid, int64_t timeout_ms,
+		const struct client_request *request,
 		struct wire_message *reply);
 
 /*
@@ -58,5 +59,6 @@ int client_call(int pid, int64_t timeout_ms, const struct request *request,
  * NUL, @size its length; the caller frees it.  Also -ENOMEM, and -EPROTO for
  * more than CLIENT_TEXT_MAX.
  */
-int client_call_text(int pid, int64_t timeout_ms, const struct request *request,
+int client_call_text(int pid, int64_t timeout_ms,
+		     const struct client_request *request,
 		     struct wire_message *reply, char **text, size_t *size);

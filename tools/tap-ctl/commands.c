@@ -7,6 +7,7 @@
 
 #include <limits.h>
 #include "poll/granularity.h"
+#include "tools/tap-ctl/disk.h"
 #include "tools/tap-ctl/options.h"
 
 static const char *const mode_words[] = { "event", "fixed", "adaptive",
@@ -413,14 +414,14 @@ const struct command commands_table[] = {
 		.name = "attach",
 		.summary = "give a tapdisk a minor to serve",
 		.options = disk_options,
-		.run = disk_run_attach,
+		.run = disk_attach,
 	},
 	{
 		.name = "detach",
 		.summary = "take a closed disk away; the last one ends the "
 			   "tapdisk",
 		.options = disk_options,
-		.run = disk_run_detach,
+		.run = disk_detach,
 	},
 	{
 		.name = "open",

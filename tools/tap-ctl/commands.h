@@ -15,8 +15,6 @@ int allocate_run_free(const struct options *options);
 int create_run(const struct options *options);
 int create_run_destroy(const struct options *options);
 int spawn_run(const struct options *options);
-int disk_run_attach(const struct options *options);
-int disk_run_detach(const struct options *options);
 int disk_run_open(const struct options *options);
 int disk_run_close(const struct options *options);
 int disk_run_pause(const struct options *options);

@@ -96,9 +96,10 @@ int connect_run(const struct options *options)
 
 int connect_run_disconnect(const struct options *options)
 {
-	struct request request;
+	struct client_request request;
 
-	request_disconnect(&request, (uint16_t)options->minor,
-			   (uint32_t)options->domid, (uint32_t)options->devid);
+	client_request_disconnect(&request, (uint16_t)options->minor,
+				  (uint32_t)options->domid,
+				  (uint32_t)options->devid);
 	return talk(options, TALK_TIMEOUT_MS, &request);
 }

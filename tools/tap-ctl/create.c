@@ -60,11 +60,12 @@ static void end_tapdisk(int pid)
 static void undo(const struct options *made, bool attached)
 {
 	struct wire_message reply;
-	struct request request;
+	struct client_request request;
 	int err = -ENODEV;
 
 	if (attached) {
-		request_init(&request, WIRE_DETACH, (uint16_t)made->minor);
+		client_request_init(&request, WIRE_DETACH,
+				    (uint16_t)made->minor);
 		err = client_call((int)made->pid, TALK_TIMEOUT_MS, &request,
 				  &reply);
 	}
@@ -76,7 +77,7 @@ static void undo(const struct options *made, bool attached)
 /* Everything after the minor.  @attached tells how far it came. */
 static int create_steps(struct options *made, bool *attached)
 {
-	struct request request = { 0 };
+	struct client_request request = { 0 };
 	int err;
 
 	/* before anything is started: a bad name or key must not cost much */
@@ -93,7 +94,7 @@ static int create_steps(struct options *made, bool *attached)
 	*attached = true;
 	err = talk(made, CLIENT_FOREVER, &request);
 out:
-	request_fini(&request);
+	client_request_fini(&request);
 	return err;
 }
 
@@ -124,10 +125,10 @@ int create_run_destroy(const struct options *options)
 {
 	int minor = (int)options->minor;
 	struct wire_message reply;
-	struct request request;
+	struct client_request request;
 	int err;
 
-	request_init(&request, WIRE_CLOSE, (uint16_t)options->minor);
+	client_request_init(&request, WIRE_CLOSE, (uint16_t)options->minor);
 	err = client_call((int)options->pid, talk_timeout(options), &request,
 			  &reply);
 	if (err == -ECONNREFUSED) {

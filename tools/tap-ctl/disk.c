@@ -20,10 +20,10 @@
 static int attach_or_detach(const struct options *options, uint16_t type)
 {
 	struct wire_message reply;
-	struct request request;
+	struct client_request request;
 	int err;
 
-	request_init(&request, type, (uint16_t)options->minor);
+	client_request_init(&request, type, (uint16_t)options->minor);
 	err = client_call((int)options->pid, CLIENT_FOREVER, &request, &reply);
 	if (err < 0)
 		say_reply(options, err, &reply);
@@ -38,16 +38,6 @@ int disk_attach(const struct options *options)
 int disk_detach(const struct options *options)
 {
 	return attach_or_detach(options, WIRE_DETACH);
-}
-
-int disk_run_attach(const struct options *options)
-{
-	return disk_attach(options);
-}
-
-int disk_run_detach(const struct options *options)
-{
-	return disk_detach(options);
 }
 
 /* At most @size bytes up to the end of stdin; -errno. */
@@ -73,7 +63,8 @@ static ssize_t read_stdin(unsigned char *out, size_t size)
 static int read_key(const struct options *options, unsigned char *key,
 		    size_t *size)
 {
-	unsigned char buf[REQUEST_KEY_MAX + 1]; /* one more shows "too long" */
+	unsigned char
+		buf[CLIENT_REQUEST_KEY_MAX + 1]; /* one more shows "too long" */
 	ssize_t n;
 
 	n = read_stdin(buf, sizeof(buf));
@@ -115,15 +106,15 @@ static int say_image(const struct options *options, int err)
 	return say_error(options, err, "%s", name ? name : "image");
 }
 
-int disk_open_request(const struct options *options, struct request *out)
+int disk_open_request(const struct options *options, struct client_request *out)
 {
-	unsigned char key[REQUEST_KEY_MAX];
-	struct request_image image = {
+	unsigned char key[CLIENT_REQUEST_KEY_MAX];
+	struct client_request_image image = {
 		.spec = options->image,
 		.secondary = options->secondary,
 		.log = options->log,
 		.flags = open_flags(options),
-		.parent_minor = REQUEST_NO_MINOR,
+		.parent_minor = CLIENT_REQUEST_NO_MINOR,
 		.key = key,
 	};
 	int err;
@@ -137,56 +128,56 @@ int disk_open_request(const struct options *options, struct request *out)
 		if (err < 0)
 			return err;
 	}
-	err = request_open(out, (uint16_t)options->minor, &image);
+	err = client_request_open(out, (uint16_t)options->minor, &image);
 	memset(key, 0, sizeof(key));
 	return err < 0 ? say_image(options, err) : 0;
 }
 
 int disk_run_open(const struct options *options)
 {
-	struct request request;
+	struct client_request request;
 	int err;
 
 	err = disk_open_request(options, &request);
 	if (err < 0)
 		return err;
 	err = talk(options, CLIENT_FOREVER, &request);
-	request_fini(&request);
+	client_request_fini(&request);
 	return err;
 }
 
 int disk_run_close(const struct options *options)
 {
-	struct request request;
+	struct client_request request;
 
-	request_init(&request,
-		     options->force ? WIRE_FORCE_SHUTDOWN : WIRE_CLOSE,
-		     (uint16_t)options->minor);
+	client_request_init(&request,
+			    options->force ? WIRE_FORCE_SHUTDOWN : WIRE_CLOSE,
+			    (uint16_t)options->minor);
 	return talk(options, talk_timeout(options), &request);
 }
 
 int disk_run_pause(const struct options *options)
 {
-	struct request request;
+	struct client_request request;
 
-	request_init(&request, WIRE_PAUSE, (uint16_t)options->minor);
+	client_request_init(&request, WIRE_PAUSE, (uint16_t)options->minor);
 	return talk(options, talk_timeout(options), &request);
 }
 
 int disk_run_unpause(const struct options *options)
 {
-	const struct request_image image = {
+	const struct client_request_image image = {
 		.spec = options->image,
 		.secondary = options->secondary,
 		.log = options->log,
 	};
-	struct request request;
+	struct client_request request;
 	int err;
 
-	err = request_resume(&request, (uint16_t)options->minor, &image);
+	err = client_request_resume(&request, (uint16_t)options->minor, &image);
 	if (err < 0)
 		return say_image(options, err);
 	err = talk(options, CLIENT_FOREVER, &request);
-	request_fini(&request);
+	client_request_fini(&request);
 	return err;
 }

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "tools/ctl/request.h"
+#include "tools/ctl/client_request.h"
 
 struct options;
 
@@ -14,6 +14,7 @@ int disk_detach(const struct options *options);
 
 /*
  * The OPEN that the command line asks for; reads the key from stdin.  Errors
- * of request_open, and -EPERM (key of another size); request_fini it.
+ * of client_request_open, and -EPERM (key of another size).  Finish it.
  */
-int disk_open_request(const struct options *options, struct request *out);
+int disk_open_request(const struct options *options,
+		      struct client_request *out);

@@ -172,10 +172,10 @@ static bool is_dead(int err)
 static int ask(const int *pids, size_t nr, struct rows *out)
 {
 	struct client clients[BATCH];
-	struct request request;
+	struct client_request request;
 	int errs[BATCH], err = 0;
 
-	request_init(&request, WIRE_LIST, WIRE_COOKIE_ALL);
+	client_request_init(&request, WIRE_LIST, WIRE_COOKIE_ALL);
 	for (size_t i = 0; i < nr; i++) {
 		/* a full backlog is no reason to keep the others waiting */
 		errs[i] = client_open(pids[i], 0, &clients[i]);

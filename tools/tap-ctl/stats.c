@@ -15,12 +15,12 @@
 int stats_run(const struct options *options)
 {
 	struct wire_message reply;
-	struct request request;
+	struct client_request request;
 	char *text;
 	size_t size;
 	int err;
 
-	request_init(&request, WIRE_STATS, (uint16_t)options->minor);
+	client_request_init(&request, WIRE_STATS, (uint16_t)options->minor);
 	err = client_call_text((int)options->pid, TALK_TIMEOUT_MS, &request,
 			       &reply, &text, &size);
 	if (err < 0)

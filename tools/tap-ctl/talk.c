@@ -19,7 +19,7 @@ int64_t talk_timeout(const struct options *options)
 }
 
 int talk(const struct options *options, int64_t timeout_ms,
-	 const struct request *request)
+	 const struct client_request *request)
 {
 	struct wire_message reply;
 	int err;
@@ -35,12 +35,12 @@ int talk(const struct options *options, int64_t timeout_ms,
 static bool speaks_ours(const struct options *options)
 {
 	struct wire_message reply;
-	struct request hello;
+	struct client_request hello;
 	char *text = NULL;
 	size_t size;
 	int err;
 
-	request_init(&hello, WIRE_HELLO, (uint16_t)options->minor);
+	client_request_init(&hello, WIRE_HELLO, (uint16_t)options->minor);
 	err = client_call_text((int)options->pid, TALK_TIMEOUT_MS, &hello,
 			       &reply, &text, &size);
 	free(text);
@@ -48,7 +48,8 @@ static bool speaks_ours(const struct options *options)
 }
 
 static int exchange(const struct options *options,
-		    const struct request *request, struct json_object **out)
+		    const struct client_request *request,
+		    struct json_object **out)
 {
 	struct wire_message reply;
 	char *text;
@@ -76,13 +77,14 @@ static int exchange(const struct options *options,
 int talk_json(const struct options *options, uint16_t type,
 	      struct json_object *json, struct json_object **reply)
 {
-	struct request request;
+	struct client_request request;
 	int err;
 
-	err = request_json(&request, type, (uint16_t)options->minor, json);
+	err = client_request_json(&request, type, (uint16_t)options->minor,
+				  json);
 	if (err < 0)
 		return say_error(options, err, "request");
 	err = exchange(options, &request, reply);
-	request_fini(&request);
+	client_request_fini(&request);
 	return err;
 }

@@ -6,7 +6,7 @@
 #pragma once
 
 #include <stdint.h>
-#include "tools/ctl/request.h"
+#include "tools/ctl/client_request.h"
 
 struct json_object;
 struct options;
@@ -19,7 +19,7 @@ int64_t talk_timeout(const struct options *options);
 
 /* 0 or -errno of client_call, said. */
 int talk(const struct options *options, int64_t timeout_ms,
-	 const struct request *request);
+	 const struct client_request *request);
 
 /*
  * One of our own messages.  @reply is the JSON that came back (json_object_put

@@ -3,21 +3,22 @@
  * Requests as bytes.  Every byte that has no meaning is zero, so that two equal
  * requests look equal in a trace.
  */
-#include "tools/ctl/request.h"
+#include "tools/ctl/client_request.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <json-c/json.h>
 
-void request_init(struct request *request, uint16_t type, uint16_t minor)
+void client_request_init(struct client_request *request, uint16_t type,
+			 uint16_t minor)
 {
 	memset(request, 0, sizeof(*request));
 	request->message.type = type;
 	request->message.cookie = minor;
 }
 
-void request_fini(struct request *request)
+void client_request_fini(struct client_request *request)
 {
 	free(request->extra);
 	request->extra = NULL;
@@ -37,12 +38,13 @@ static int put_name(char out[WIRE_PATH_MAX], const char *name)
 }
 
 /* The log's path in 256 bytes, then the key behind its length. */
-static int put_extra(struct request *request, const struct request_image *image)
+static int put_extra(struct client_request *request,
+		     const struct client_request_image *image)
 {
 	size_t log_size = image->log ? WIRE_LOG_PATH_SIZE : 0;
 	size_t key_size = image->key_size ? 1 + image->key_size : 0;
 
-	if (image->key_size > REQUEST_KEY_MAX)
+	if (image->key_size > CLIENT_REQUEST_KEY_MAX)
 		return -EINVAL;
 	if (image->log && strlen(image->log) >= WIRE_LOG_PATH_SIZE)
 		return -ENAMETOOLONG;
@@ -53,7 +55,7 @@ static int put_extra(struct request *request, const struct request_image *image)
 		return -ENOMEM;
 	request->extra_size = log_size + key_size;
 	if (log_size)
-		memcpy(request->extra, image->log, strlen(image->log));
+		memcpy(request->extra, image->log, strlen(image->log) + 1);
 	if (key_size) {
 		request->extra[log_size] = (unsigned char)image->key_size;
 		memcpy(request->extra + log_size + 1, image->key,
@@ -62,7 +64,8 @@ static int put_extra(struct request *request, const struct request_image *image)
 	return 0;
 }
 
-static int put_image(struct request *request, const struct request_image *image)
+static int put_image(struct client_request *request,
+		     const struct client_request_image *image)
 {
 	struct wire_params *params = &request->message.u.params;
 
@@ -77,54 +80,54 @@ static int put_image(struct request *request, const struct request_image *image)
 	return put_extra(request, image);
 }
 
-int request_open(struct request *request, uint16_t minor,
-		 const struct request_image *image)
+int client_request_open(struct client_request *request, uint16_t minor,
+			const struct client_request_image *image)
 {
 	struct wire_params *params = &request->message.u.params;
 	int err;
 
-	request_init(request, WIRE_OPEN, minor);
+	client_request_init(request, WIRE_OPEN, minor);
 	err = put_image(request, image);
 	if (err < 0)
 		return err;
 	params->devnum = minor;
 	params->req_timeout = image->timeout_s;
 	params->prt_devnum = (uint32_t)image->parent_minor;
-	if (image->parent_minor != REQUEST_NO_MINOR)
+	if (image->parent_minor != CLIENT_REQUEST_NO_MINOR)
 		params->flags |= WIRE_REUSE_PRT;
 	if (image->key_size)
 		params->flags |= WIRE_OPEN_ENCRYPTED;
 	return 0;
 }
 
-int request_resume(struct request *request, uint16_t minor,
-		   const struct request_image *image)
+int client_request_resume(struct client_request *request, uint16_t minor,
+			  const struct client_request_image *image)
 {
-	struct request_image resumed = {
+	struct client_request_image resumed = {
 		.spec = image->spec,
 		.secondary = image->secondary,
 		.log = image->log,
 	};
 
-	request_init(request, WIRE_RESUME, minor);
+	client_request_init(request, WIRE_RESUME, minor);
 	return put_image(request, &resumed);
 }
 
-void request_disconnect(struct request *request, uint16_t minor, uint32_t domid,
-			uint32_t devid)
+void client_request_disconnect(struct client_request *request, uint16_t minor,
+			       uint32_t domid, uint32_t devid)
 {
-	request_init(request, WIRE_XENBLKIF_DISCONNECT, minor);
+	client_request_init(request, WIRE_XENBLKIF_DISCONNECT, minor);
 	request->message.u.blkif.domid = domid;
 	request->message.u.blkif.devid = devid;
 }
 
-int request_json(struct request *request, uint16_t type, uint16_t minor,
-		 struct json_object *json)
+int client_request_json(struct client_request *request, uint16_t type,
+			uint16_t minor, struct json_object *json)
 {
 	const char *text;
 	size_t len;
 
-	request_init(request, type, minor);
+	client_request_init(request, type, minor);
 	text = json_object_to_json_string_ext(json, JSON_C_TO_STRING_PLAIN);
 	if (!text)
 		return -ENOMEM;
