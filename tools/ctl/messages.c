@@ -51,6 +51,11 @@ const char *messages_source_name(enum vbd_polling_source source)
 	return source_names[source];
 }
 
+static bool is_space(char c)
+{
+	return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
 int messages_parse(const char *text, size_t len, struct json_object **out)
 {
 	struct json_tokener *tokener;
@@ -68,7 +73,7 @@ int messages_parse(const char *text, size_t len, struct json_object **out)
 	json = json_tokener_parse_ex(tokener, text, (int)len);
 	/* A number or a word could go on: only an object ends by itself. */
 	end = (size_t)tokener->char_offset;
-	while (end < len && memchr(" \t\r\n", text[end], 4))
+	while (end < len && is_space(text[end]))
 		end++;
 	if (json && json_object_is_type(json, json_type_object) && end == len) {
 		*out = json;

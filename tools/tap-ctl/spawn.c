@@ -2,10 +2,10 @@
 /*
  * tap-ctl spawn.
  *
- * The tapdisk beside this program is preferred, so that a build tree runs
- * itself.  A tapdisk turns into a daemon: the process we start ends with 0,
- * and the one that stays prints the path of its control socket, whose name
- * ends in its process id, on what was its stdout.
+ * A tree that was built or installed anywhere runs its own tapdisk.  A tapdisk
+ * turns into a daemon: the process we start ends with 0, and the one that stays
+ * prints the path of its control socket, whose name ends in its process id, on
+ * what was its stdout.
  */
 #include "tools/tap-ctl/spawn.h"
 
@@ -33,17 +33,18 @@
 /* Where the tapdisk to start is. */
 static void find_tapdisk(char *out, size_t size)
 {
+	/* of a build tree, then of a tree installed anywhere */
+	static const char *const places[] = { "tapdisk", "../libexec/tapdisk" };
 	char self[PATH_MAX];
-	char *slash;
 	ssize_t n;
+	int len;
 
 	n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	if (n > 0) {
+	for (size_t i = 0; n > 0 && i < 2; i++) {
 		self[n] = '\0';
-		slash = strrchr(self, '/');
-		*slash = '\0';
-		if (snprintf(out, size, "%s/tapdisk", self) < (int)size &&
-		    access(out, X_OK) == 0)
+		*strrchr(self, '/') = '\0';
+		len = snprintf(out, size, "%s/%s", self, places[i]);
+		if (len < (int)size && access(out, X_OK) == 0)
 			return;
 	}
 	snprintf(out, size, "%s", INSTALLED);
@@ -147,7 +148,7 @@ static int reap(pid_t child)
 
 static int announced_pid(int fd, pid_t child)
 {
-	char line[PATH_MAX];
+	char line[PATH_MAX] = "";
 	ssize_t n;
 	int err;
 
