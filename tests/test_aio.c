@@ -1,0 +1,577 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The aio store and its context: every way to sleep with I/O in flight, and
+ * what kernels refuse, cut short or cannot do.
+ *
+ * This program has its own io_setup and io_submit, which make the system call,
+ * or do as an unwilling kernel would.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include "drivers/aio.h"
+#include "poll/clock.h"
+#include "tests/rig.h"
+
+enum {
+	BYTES = 1 << 20,
+	MANY = 64,
+};
+
+/* What the kernel is unwilling to do; a test has its own process. */
+static struct {
+	int setup_err; /* of io_setup */
+	bool no_poll, no_fdsync; /* -EINVAL for these */
+	unsigned at_most; /* iocbs in one call; 0: any number */
+	unsigned refusals; /* so many calls are -EAGAIN */
+	unsigned interruptions; /* and before that, -EINTR */
+	bool cut; /* transfers end after their first half */
+	unsigned calls, with_eventfd;
+} kernel;
+
+int io_setup(int depth, io_context_t *context)
+{
+	if (kernel.setup_err)
+		return kernel.setup_err;
+	return syscall(SYS_io_setup, depth, context) < 0 ? -errno : 0;
+}
+
+/* What the kernel says to this one, without doing it. */
+static int objection(const struct iocb *iocb)
+{
+	if (iocb->aio_lio_opcode == IO_CMD_POLL)
+		return kernel.no_poll && iocb->data == NULL ? -EINVAL : 0;
+	if (iocb->aio_lio_opcode == IO_CMD_FDSYNC && kernel.no_fdsync)
+		return -EINVAL;
+	if (kernel.interruptions) {
+		kernel.interruptions--;
+		return -EINTR;
+	}
+	if (kernel.refusals) {
+		kernel.refusals--;
+		return -EAGAIN;
+	}
+	return 0;
+}
+
+static void meddle(struct iocb *iocb)
+{
+	kernel.with_eventfd += iocb->u.c.flags & 1;
+	if (kernel.cut && iocb->u.c.nbytes >= 1024 &&
+	    iocb->aio_lio_opcode <= IO_CMD_PWRITE)
+		iocb->u.c.nbytes = (iocb->u.c.nbytes / 2 + 511) & ~511ul;
+}
+
+int io_submit(io_context_t context, long n, struct iocb **iocbs)
+{
+	long rc;
+	int err;
+
+	kernel.calls++;
+	if (kernel.at_most && n > kernel.at_most)
+		n = kernel.at_most;
+	for (long i = 0; i < n; i++) {
+		err = objection(iocbs[i]);
+		if (err && !i)
+			return err;
+		if (err) {
+			n = i;
+			break;
+		}
+		meddle(iocbs[i]);
+	}
+	rc = syscall(SYS_io_submit, context, n, iocbs);
+	return rc < 0 ? -errno : (int)rc;
+}
+
+/* ---- the context ---- */
+
+enum mode {
+	HOOK, /* sleep in io_getevents */
+	EVENTFD, /* the kernel has no poll */
+	FOREIGN, /* another epoll does the waiting */
+	NO_RING, /* events by system call */
+	NO_RING_EVENTFD,
+	SECOND, /* somebody else has the hook */
+	NR_MODES
+};
+
+struct bench {
+	enum mode mode;
+	struct wait wait;
+	struct aio_context context, first;
+	struct iocb iocb; /* ends when iocb_fd is written: slow as we like */
+	struct iocb first_iocb;
+	int iocb_fd;
+	struct wait_source source; /* somebody else's, on other_fd */
+	int other_fd;
+	unsigned woken;
+};
+
+static void woken(void *arg)
+{
+	struct bench *b = arg;
+	uint64_t count;
+
+	ck_assert_int_eq(read(b->other_fd, &count, sizeof(count)),
+			 sizeof(count));
+	b->woken++;
+}
+
+static void submit_slow(struct aio_context *context, struct iocb *iocb, int fd)
+{
+	io_prep_poll(iocb, fd, POLLIN);
+	iocb->data = iocb;
+	aio_context_add(context, iocb);
+	ck_assert_int_eq(aio_context_submit(context, 1, &iocb), 1);
+}
+
+static void bench_open(struct bench *b, enum mode mode)
+{
+	*b = (struct bench){ .mode = mode };
+	ck_assert_int_eq(wait_init(&b->wait, mode == FOREIGN), 0);
+	kernel.no_poll = mode == EVENTFD || mode == NO_RING_EVENTFD;
+	b->iocb_fd = eventfd(0, EFD_NONBLOCK);
+	b->other_fd = eventfd(0, EFD_NONBLOCK);
+	b->source = (struct wait_source){
+		.woken = woken,
+		.arg = b,
+		.due_ns = CLOCK_NEVER,
+	};
+	ck_assert_int_eq(wait_add(&b->wait, &b->source, NULL), 0);
+	ck_assert_int_eq(
+		wait_add_fd(&b->wait, &b->source, b->other_fd, EPOLLIN), 0);
+	if (mode == SECOND) {
+		ck_assert_int_eq(aio_context_open(&b->first, &b->wait, 4), 0);
+		submit_slow(&b->first, &b->first_iocb, b->iocb_fd);
+		ck_assert(b->first.hooked);
+	}
+	ck_assert_int_eq(aio_context_open(&b->context, &b->wait, 4), 0);
+	ck_assert_ptr_nonnull(b->context.ring);
+	if (mode == NO_RING || mode == NO_RING_EVENTFD) {
+		b->context.ring = NULL;
+		wait_watch(&b->wait, &b->context.source, NULL, 0);
+	}
+}
+
+static void bench_close(struct bench *b)
+{
+	if (b->mode == SECOND)
+		aio_context_close(&b->first);
+	aio_context_close(&b->context);
+	ck_assert_ptr_null(b->wait.sleep);
+	wait_remove_fd(&b->wait, b->other_fd);
+	wait_remove(&b->wait, &b->source);
+	wait_fini(&b->wait);
+	close(b->iocb_fd);
+	close(b->other_fd);
+}
+
+/* Sleep once, as the owner of this wait does. */
+static void doze(struct bench *b)
+{
+	struct pollfd pfd = { .fd = b->wait.epoll_fd, .events = POLLIN };
+
+	if (b->mode != FOREIGN) {
+		wait_for(&b->wait, false, false);
+		return;
+	}
+	if (wait_arm(&b->wait))
+		return;
+	ck_assert_int_eq(poll(&pfd, 1, 30000), 1);
+	wait_awake(&b->wait);
+}
+
+/* How many of ours ended. */
+static unsigned take(struct bench *b)
+{
+	struct io_event event;
+	unsigned n = 0;
+
+	if (b->mode == SECOND) {
+		aio_context_begin(&b->first);
+		while (aio_context_take(&b->first, &event))
+			;
+		aio_context_rest(&b->first);
+	}
+	aio_context_begin(&b->context);
+	for (; aio_context_take(&b->context, &event); n++)
+		ck_assert_ptr_eq(event.data, &b->iocb);
+	aio_context_rest(&b->context);
+	return n;
+}
+
+static void *ring_later(void *arg)
+{
+	const int *fd = arg;
+	uint64_t one = 1;
+
+	usleep(5000);
+	ck_assert_int_eq(write(*fd, &one, sizeof(one)), sizeof(one));
+	return NULL;
+}
+
+/* Time and again, as what is left of one sleep may spoil the next. */
+START_TEST(a_sleep_ends_with_an_io_or_with_a_descriptor)
+{
+	struct bench b;
+	pthread_t thread;
+	uint64_t count;
+	unsigned ended;
+
+	bench_open(&b, (enum mode)_i);
+	for (unsigned round = 1; round <= 20; round++) {
+		submit_slow(&b.context, &b.iocb, b.iocb_fd);
+		ck_assert_int_eq(b.context.hooked, _i == HOOK || _i == NO_RING);
+		pthread_create(&thread, NULL, ring_later, &b.other_fd);
+		for (unsigned n = 0; b.woken < round; n++) {
+			ck_assert_uint_lt(n, 100); /* that is no sleep */
+			doze(&b);
+			ck_assert_uint_eq(take(&b), 0);
+		}
+		pthread_join(thread, NULL);
+		pthread_create(&thread, NULL, ring_later, &b.iocb_fd);
+		ended = 0;
+		for (unsigned n = 0; !ended; n++) {
+			ck_assert_uint_lt(n, 100);
+			doze(&b);
+			ended += take(&b);
+		}
+		pthread_join(thread, NULL);
+		ck_assert_uint_eq(ended, 1);
+		ck_assert_uint_eq(b.woken, round);
+		ck_assert_uint_eq(b.context.pending, 0);
+		ck_assert_ptr_null(b.wait.sleep);
+		ck_assert_int_eq(read(b.iocb_fd, &count, sizeof(count)),
+				 sizeof(count));
+		if (_i == SECOND)
+			submit_slow(&b.first, &b.first_iocb, b.iocb_fd);
+	}
+	if (_i == SECOND) {
+		count = 1;
+		ck_assert_int_eq(write(b.iocb_fd, &count, sizeof(count)),
+				 sizeof(count));
+		while (b.first.pending) {
+			doze(&b);
+			take(&b);
+		}
+	}
+	bench_close(&b);
+}
+END_TEST
+
+/* Nothing is lost between the look and the sleep. */
+START_TEST(an_io_that_ended_before_the_sleep_prevents_it)
+{
+	struct bench b;
+	uint64_t one = 1;
+
+	bench_open(&b, (enum mode)_i);
+	submit_slow(&b.context, &b.iocb, b.iocb_fd);
+	ck_assert_int_eq(write(b.iocb_fd, &one, sizeof(one)), sizeof(one));
+	while (!take(&b))
+		doze(&b);
+	bench_close(&b);
+}
+END_TEST
+
+/* With nothing pending, no eventfd keeps the descriptor readable. */
+START_TEST(an_idle_wait_sleeps_until_its_date)
+{
+	struct bench b;
+	uint64_t one = 1;
+
+	bench_open(&b, (enum mode)_i);
+	submit_slow(&b.context, &b.iocb, b.iocb_fd);
+	ck_assert_int_eq(write(b.iocb_fd, &one, sizeof(one)), sizeof(one));
+	while (!take(&b))
+		;
+	/* the first may find what the io left behind */
+	b.source.due_ns = clock_ns() + 10 * 1000000;
+	doze(&b);
+	take(&b);
+	b.source.due_ns = clock_ns() + 50 * 1000000;
+	doze(&b);
+	ck_assert_uint_ge(clock_ns() + 1000000, b.source.due_ns);
+	bench_close(&b);
+}
+END_TEST
+
+START_TEST(a_date_ends_a_sleep_with_io_in_flight)
+{
+	struct bench b;
+	uint64_t one = 1;
+
+	bench_open(&b, (enum mode)_i);
+	submit_slow(&b.context, &b.iocb, b.iocb_fd);
+	b.source.due_ns = clock_ns() + 20 * 1000000;
+	while (clock_ns() < b.source.due_ns)
+		doze(&b);
+	ck_assert_uint_eq(take(&b), 0);
+	b.source.due_ns = CLOCK_NEVER;
+	ck_assert_int_eq(write(b.iocb_fd, &one, sizeof(one)), sizeof(one));
+	while (!take(&b))
+		doze(&b);
+	bench_close(&b);
+}
+END_TEST
+
+/* ---- the store ---- */
+
+struct store {
+	struct rig rig;
+	char path[256];
+	char *buf;
+	struct rig_io r[MANY];
+};
+
+static void store_open(struct store *s, unsigned flags, unsigned depth)
+{
+	struct node *node;
+
+	rig_file(s->path, sizeof(s->path), "store", BYTES);
+	ck_assert_int_eq(driver_open_store(s->path, flags, &node), 0);
+	rig_port(&s->rig, node, depth);
+	s->rig.node = node;
+	s->buf = rig_buffer(BYTES);
+}
+
+static void store_close(struct store *s)
+{
+	rig_close(&s->rig);
+	free(s->buf);
+}
+
+/* Write a pattern, MANY at a time, flush, read it back the same way. */
+static void store_use(struct store *s)
+{
+	static const enum io_op ops[] = { IO_WRITE, IO_READ };
+	uint64_t piece = BYTES / MANY;
+
+	for (unsigned i = 0; i < BYTES; i++)
+		s->buf[i] = (char)(i / 512 * 37 + i);
+	for (unsigned pass = 0; pass < 2; pass++) {
+		for (unsigned i = 0; i < MANY; i++)
+			rig_submit(&s->rig, &s->r[i], ops[pass], i * piece,
+				   piece, s->buf + i * piece);
+		for (unsigned i = 0; i < MANY; i++)
+			ck_assert_int_eq(rig_finish(&s->rig, &s->r[i]), 0);
+		ck_assert_int_eq(rig_do(&s->rig, IO_FLUSH, 0, 0, NULL), 0);
+		if (!pass)
+			memset(s->buf, 0, BYTES);
+	}
+	for (unsigned i = 0; i < BYTES; i++)
+		ck_assert_int_eq(s->buf[i], (char)(i / 512 * 37 + i));
+}
+
+static const struct unwilling {
+	const char *what;
+	unsigned flags, depth;
+	int setup_err;
+	bool no_poll, no_fdsync, cut;
+	unsigned at_most, refusals, interruptions;
+} unwilling[] = {
+	{ .what = "willing", .depth = MANY },
+	{ .what = "less room than io", .depth = 5 },
+	{ .what = "room for one", .depth = 1 },
+	{ .what = "page cache", .flags = DRIVER_BUFFERED, .depth = MANY },
+	{ .what = "no poll", .depth = MANY, .no_poll = true },
+	{ .what = "no fdsync", .depth = MANY, .no_fdsync = true },
+	{ .what = "takes three at a time", .depth = MANY, .at_most = 3 },
+	{ .what = "EAGAIN", .depth = MANY, .refusals = 20 },
+	{ .what = "EAGAIN, one at a time",
+	  .depth = 8,
+	  .at_most = 1,
+	  .refusals = 100 },
+	{ .what = "EINTR", .depth = MANY, .interruptions = 20 },
+	{ .what = "short transfers", .depth = MANY, .cut = true },
+	{ .what = "short transfers, little room", .depth = 3, .cut = true },
+	{ .what = "no events left", .depth = MANY, .setup_err = -EAGAIN },
+	{ .what = "no events left, little room",
+	  .depth = 2,
+	  .setup_err = -EAGAIN },
+	{ .what = "no AIO", .depth = MANY, .setup_err = -ENOSYS },
+	{ .what = "all at once",
+	  .depth = 7,
+	  .no_poll = true,
+	  .no_fdsync = true,
+	  .cut = true,
+	  .at_most = 2,
+	  .refusals = 50,
+	  .interruptions = 5 },
+};
+
+START_TEST(works_whatever_the_kernel_cannot_do)
+{
+	const struct unwilling *u = &unwilling[_i];
+	struct store s;
+
+	kernel.setup_err = u->setup_err;
+	kernel.no_poll = u->no_poll;
+	kernel.no_fdsync = u->no_fdsync;
+	kernel.cut = u->cut;
+	kernel.at_most = u->at_most;
+	store_open(&s, u->flags, u->depth);
+	kernel.refusals = u->refusals;
+	kernel.interruptions = u->interruptions;
+	store_use(&s);
+	ck_assert_msg(!kernel.refusals || u->setup_err, "%s: unused", u->what);
+	store_use(&s); /* and it has recovered */
+	store_close(&s);
+}
+END_TEST
+
+START_TEST(one_io_submit_a_turn_and_no_eventfd)
+{
+	struct store s;
+	unsigned before;
+
+	store_open(&s, 0, MANY);
+	before = kernel.calls;
+	for (unsigned i = 0; i < MANY; i++)
+		rig_submit(&s.rig, &s.r[i], IO_READ, i * 4096, 4096,
+			   s.buf + i * 4096);
+	ck_assert_uint_eq(kernel.calls, before);
+	port_turn(s.rig.port);
+	ck_assert_uint_eq(kernel.calls, before + 1);
+	for (unsigned i = 0; i < MANY; i++)
+		ck_assert_int_eq(rig_finish(&s.rig, &s.r[i]), 0);
+	ck_assert_uint_eq(kernel.with_eventfd, 0);
+	ck_assert_ptr_null(s.rig.wait.sleep);
+	store_close(&s);
+}
+END_TEST
+
+START_TEST(refused_events_name_the_limit_in_one_line)
+{
+	char log[4096], limit[32];
+	struct store s;
+
+	kernel.setup_err = -EAGAIN;
+	rig_log();
+	store_open(&s, 0, 16);
+	ck_assert_uint_eq(rig_logged(log, sizeof(log)), 1);
+	rig_text("/proc/sys/fs/aio-max-nr", limit, sizeof(limit));
+	limit[strcspn(limit, "\n")] = '\0';
+	ck_assert_ptr_nonnull(strstr(log, s.path));
+	ck_assert_ptr_nonnull(strstr(log, "fs.aio-max-nr"));
+	ck_assert_ptr_nonnull(strstr(log, limit));
+	ck_assert_ptr_nonnull(strstr(log, "sysctl -w"));
+	store_use(&s);
+	ck_assert_uint_eq(rig_logged(log, sizeof(log)), 1);
+	store_close(&s);
+	log_close();
+}
+END_TEST
+
+/* The file became shorter than the image: an error, and never garbage. */
+START_TEST(a_read_past_the_end_of_the_file_fails)
+{
+	static const unsigned flags[] = { 0, DRIVER_BUFFERED };
+	struct store s;
+
+	kernel.setup_err = _i & 2 ? -EAGAIN : 0;
+	store_open(&s, flags[_i & 1], 4);
+	ck_assert_int_eq(truncate(s.path, 65536 + 1000), 0);
+	ck_assert_int_eq(rig_do(&s.rig, IO_READ, 131072, 4096, s.buf), -EIO);
+	ck_assert_int_eq(rig_do(&s.rig, IO_READ, 65536, 4096, s.buf), -EIO);
+	ck_assert_int_eq(rig_do(&s.rig, IO_READ, 0, 131072, s.buf), -EIO);
+	ck_assert_int_eq(rig_do(&s.rig, IO_READ, 0, 65536, s.buf), 0);
+	store_close(&s);
+}
+END_TEST
+
+START_TEST(discard_gives_the_space_back)
+{
+	struct store s;
+	struct stat st;
+
+	store_open(&s, 0, 4);
+	store_use(&s);
+	ck_assert_int_eq(stat(s.path, &st), 0);
+	ck_assert_int_ge(st.st_blocks * 512, BYTES);
+	ck_assert_int_eq(rig_do(&s.rig, IO_DISCARD, 0, BYTES, NULL), 0);
+	ck_assert_int_eq(stat(s.path, &st), 0);
+	ck_assert_int_eq(st.st_size, BYTES);
+	ck_assert_int_lt(st.st_blocks * 512, BYTES / 2);
+	store_close(&s);
+}
+END_TEST
+
+/* A file system without fallocate would do the same by writing. */
+START_TEST(zeroes_are_zeros)
+{
+	struct store s;
+
+	store_open(&s, 0, 4);
+	store_use(&s);
+	ck_assert_int_eq(rig_do(&s.rig, IO_WRITE_ZEROES, 512, 200 * 1024, NULL),
+			 0);
+	ck_assert_int_eq(rig_do(&s.rig, IO_READ, 0, BYTES, s.buf), 0);
+	ck_assert_int_ne(s.buf[511], 0);
+	for (unsigned i = 512; i < 512 + 200 * 1024; i++)
+		ck_assert_int_eq(s.buf[i], 0);
+	ck_assert_int_ne(s.buf[512 + 200 * 1024 + 1], 0);
+	store_close(&s);
+}
+END_TEST
+
+START_TEST(a_store_without_direct_io_says_so)
+{
+	char path[256], log[4096];
+	struct node *node;
+	int fd;
+
+	/* the last 4096-byte block is not whole on /dev/shm, or there is none
+	 */
+	snprintf(path, sizeof(path), "/dev/shm/test_aio-%d", (int)getpid());
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(ftruncate(fd, 8192 + 512), 0);
+	rig_log();
+	ck_assert_int_eq(driver_open_store(path, 0, &node), 0);
+	unlink(path);
+	close(fd);
+	ck_assert_uint_eq(node->info.bytes, 8192 + 512);
+	ck_assert_uint_eq(node->info.logical_block, 512);
+	if (rig_logged(log, sizeof(log)))
+		ck_assert_ptr_nonnull(strstr(log, "page cache"));
+	driver_close(node);
+	log_close();
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("aio");
+	TCase *context = tcase_create("context"),
+	      *store = tcase_create("store");
+
+	tcase_set_timeout(context, 10);
+	tcase_add_loop_test(context,
+			    a_sleep_ends_with_an_io_or_with_a_descriptor, 0,
+			    NR_MODES);
+	tcase_add_loop_test(context,
+			    an_io_that_ended_before_the_sleep_prevents_it, 0,
+			    SECOND);
+	tcase_add_loop_test(context, an_idle_wait_sleeps_until_its_date, 0,
+			    SECOND);
+	tcase_add_loop_test(context, a_date_ends_a_sleep_with_io_in_flight, 0,
+			    SECOND);
+	suite_add_tcase(suite, context);
+	tcase_set_timeout(store, 120);
+	tcase_add_loop_test(store, works_whatever_the_kernel_cannot_do, 0,
+			    sizeof(unwilling) / sizeof(*unwilling));
+	tcase_add_test(store, one_io_submit_a_turn_and_no_eventfd);
+	tcase_add_test(store, refused_events_name_the_limit_in_one_line);
+	tcase_add_loop_test(store, a_read_past_the_end_of_the_file_fails, 0, 4);
+	tcase_add_test(store, discard_gives_the_space_back);
+	tcase_add_test(store, zeroes_are_zeros);
+	tcase_add_test(store, a_store_without_direct_io_says_so);
+	suite_add_tcase(suite, store);
+	return rig_run(suite);
+}
