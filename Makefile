@@ -60,9 +60,9 @@ $(O)/bin/tapdisk: $(call objs,tools/tapdisk) $(LIBS)
 $(O)/bin/tap-ctl: $(call objs,tools/tap-ctl) $(LIBS)
 $(O)/bin/blkfront-bench: $(O)/tests/bench/blkfront_bench.o $(O)/libtests.a \
 	$(LIBS)
+$(O)/bin/blkfront-bench: LINK += -lm
 $(O)/bin/sqlite-bench: $(O)/tests/bench/sqlite_bench.o $(O)/libtests.a $(LIBS)
-$(O)/bin/sqlite-bench: LINK += -lsqlite3
-$(O)/bin/blkfront-bench $(O)/bin/sqlite-bench: LINK += -lm
+$(O)/bin/sqlite-bench: LINK += -lsqlite3 -lm
 
 $(O)/bin/%:
 	$(link)
