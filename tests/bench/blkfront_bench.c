@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-
+#include <unistd.h>
+#include "poll/clock.h"
 #include "tests/bench/load.h"
 #include "tests/bench/options.h"
 #include "tests/bench/report.h"
@@ -29,6 +30,7 @@ struct settings {
 	struct load_options load;
 	bool has_cpu;
 	uint32_t cpu;
+	uint64_t linger_ns;
 	bool json;
 };
 
@@ -169,6 +171,10 @@ static const struct option_row option_rows[] = {
 	{ 0, "idle-threshold", "PCT", "poll while the host is that idle (0)",
 	  session_option_idle, offsetof(struct settings, session) },
 	{ 0, "cpu", "N", "run the guest on CPU N only", set_cpu, 0 },
+	{ 0, "domid", "N", "the domain to be (one of its own)", set_positive,
+	  offsetof(struct settings, session.domid) },
+	{ 0, "linger", "TIME", "stay connected and idle for so long at the end",
+	  option_seconds, offsetof(struct settings, linger_ns) },
 	{ 0, "json", NULL, "the result as JSON, in one line", option_flag,
 	  offsetof(struct settings, json) },
 };
@@ -324,6 +330,15 @@ static int fit_to_disk(struct settings *s, const struct session *session)
 	return 0;
 }
 
+/* A guest that has nothing to do and goes away with us. */
+static void linger(uint64_t ns, struct watchdog *watchdog)
+{
+	uint64_t now = clock_ns(), end = now + ns;
+
+	for (; now < end && !watchdog_look(watchdog, now); now = clock_ns())
+		usleep(WATCHDOG_SLICE_NS / 1000);
+}
+
 static int run(struct settings *s)
 {
 	struct watchdog watchdog;
@@ -345,6 +360,7 @@ static int run(struct settings *s)
 	} else {
 		err = run_load(s, &session, l);
 		load_close(l);
+		linger(s->linger_ns, &watchdog);
 	}
 	session_close(&session);
 	return err ? EXIT_FAILURE : EXIT_SUCCESS;

@@ -16,7 +16,7 @@
 #include "tests/frontend.h"
 #include "tools/ctl/client.h"
 #include "tools/ctl/messages.h"
-#include "tools/ctl/request.h"
+#include "tools/ctl/client_request.h"
 
 #define DEVID_XVDA 51712
 #define ANSWER_MS 30000
@@ -53,18 +53,19 @@ static int call(const struct session *s, uint16_t type, const char *what,
 		struct json_object *json, struct json_object **out)
 {
 	struct wire_message reply = { 0 };
-	struct request request;
+	struct client_request request;
 	char *text = NULL;
 	size_t size = 0;
 	int err;
 
-	err = request_json(&request, type, (uint16_t)s->options->minor, json);
+	err = client_request_json(&request, type, (uint16_t)s->options->minor,
+				  json);
 	json_object_put(json);
 	if (err)
 		return complain(s, what, err, NULL);
 	err = client_call_text((int)s->options->pid, ANSWER_MS, &request,
 			       &reply, &text, &size);
-	request_fini(&request);
+	client_request_fini(&request);
 	if (!err)
 		err = parse_reply(text, size, out);
 	free(text);
@@ -191,7 +192,8 @@ int session_open(const struct session_options *options, struct session *out)
 
 	*out = (struct session){
 		.options = options,
-		.domid = 1 + (uint32_t)getpid() % DOMID_RANGE,
+		.domid = options->domid ? options->domid
+					: 1 + (uint32_t)getpid() % DOMID_RANGE,
 		.devid = DEVID_XVDA,
 	};
 	err = hello(out);
@@ -216,13 +218,13 @@ int session_open(const struct session_options *options, struct session *out)
 static void disconnect(struct session *s)
 {
 	struct wire_message reply = { 0 };
-	struct request request;
+	struct client_request request;
 	int err;
 
-	request_disconnect(&request, (uint16_t)s->options->minor, s->domid,
-			   s->devid);
+	client_request_disconnect(&request, (uint16_t)s->options->minor,
+				  s->domid, s->devid);
 	err = client_call((int)s->options->pid, ANSWER_MS, &request, &reply);
-	request_fini(&request);
+	client_request_fini(&request);
 	/* a tapdisk that is gone has nothing to disconnect */
 	if (err && err != -ECONNREFUSED && err != -ENOENT)
 		complain(s, "disconnect", err, refusal(&reply));

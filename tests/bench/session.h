@@ -26,6 +26,7 @@ struct session_options {
 	uint32_t duration_us; /* 0: the mode's default */
 	bool no_align;
 	uint32_t idle_threshold; /* per cent */
+	uint32_t domid; /* 0: one of its own */
 };
 
 struct session {
