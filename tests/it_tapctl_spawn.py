@@ -72,6 +72,16 @@ while True:
 class Spawner(Place):
     def __init__(self, how):
         super().__init__(FAKE=how)
+
+    def __enter__(self):
+        try:
+            self.install()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def install(self):
         where = os.path.join(self.dir, "bin")
         os.mkdir(where)
         shutil.copy(TAP_CTL, where)

@@ -7,6 +7,7 @@ directory (build).
 
 import os
 import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -208,6 +209,7 @@ def check_run(got, exit_status, stdout=None, stderr_end=None):
 
 def run(tests):
     """The functions test_* of a dictionary, or those that argv names."""
+    signal.signal(signal.SIGTERM, lambda *unused: sys.exit(1))  # clean up
     wanted = sys.argv[1:]
     chosen = [(name, test) for name, test in list(tests.items())
               if name.startswith("test_") and
