@@ -3,8 +3,8 @@
  * The aio store and its context: every way to sleep with I/O in flight, and
  * what kernels refuse, cut short or cannot do.
  *
- * This program has its own io_setup and io_submit, which make the system call,
- * or do as an unwilling kernel would.
+ * This program has its own io_setup, io_submit and fdatasync, which make the
+ * system call, or do as an unwilling kernel would.
  */
 #include <errno.h>
 #include <poll.h>
@@ -30,7 +30,7 @@ static struct {
 	unsigned refusals; /* so many calls are -EAGAIN */
 	unsigned interruptions; /* and before that, -EINTR */
 	bool cut; /* transfers end after their first half */
-	unsigned calls, with_eventfd;
+	unsigned calls, with_eventfd, flushes;
 } kernel;
 
 int io_setup(int depth, io_context_t *context)
@@ -60,6 +60,7 @@ static int objection(const struct iocb *iocb)
 
 static void meddle(struct iocb *iocb)
 {
+	kernel.flushes += iocb->aio_lio_opcode == IO_CMD_FDSYNC;
 	kernel.with_eventfd += iocb->u.c.flags & 1;
 	if (kernel.cut && iocb->u.c.nbytes >= 1024 &&
 	    iocb->aio_lio_opcode <= IO_CMD_PWRITE)
@@ -86,6 +87,12 @@ int io_submit(io_context_t context, long n, struct iocb **iocbs)
 	}
 	rc = syscall(SYS_io_submit, context, n, iocbs);
 	return rc < 0 ? -errno : (int)rc;
+}
+
+int fdatasync(int fd)
+{
+	__atomic_fetch_add(&kernel.flushes, 1, __ATOMIC_RELAXED);
+	return syscall(SYS_fdatasync, fd) < 0 ? -1 : 0;
 }
 
 /* ---- the context ---- */
@@ -446,6 +453,24 @@ START_TEST(one_io_submit_a_turn_and_no_eventfd)
 }
 END_TEST
 
+/* By whichever call, and before the io is done. */
+START_TEST(a_flush_reaches_the_kernel)
+{
+	struct store s;
+
+	kernel.no_fdsync = _i == 1;
+	kernel.setup_err = _i == 2 ? -EAGAIN : 0;
+	store_open(&s, _i == 3 ? DRIVER_BUFFERED : 0, 4);
+	for (unsigned n = 1; n <= 3; n++) {
+		ck_assert_int_eq(rig_do(&s.rig, IO_WRITE, 0, 4096, s.buf), 0);
+		ck_assert_uint_eq(kernel.flushes, n - 1);
+		ck_assert_int_eq(rig_do(&s.rig, IO_FLUSH, 0, 0, NULL), 0);
+		ck_assert_uint_eq(kernel.flushes, n);
+	}
+	store_close(&s);
+}
+END_TEST
+
 START_TEST(refused_events_name_the_limit_in_one_line)
 {
 	char log[4096], limit[32];
@@ -567,6 +592,7 @@ int main(void)
 	tcase_add_loop_test(store, works_whatever_the_kernel_cannot_do, 0,
 			    sizeof(unwilling) / sizeof(*unwilling));
 	tcase_add_test(store, one_io_submit_a_turn_and_no_eventfd);
+	tcase_add_loop_test(store, a_flush_reaches_the_kernel, 0, 4);
 	tcase_add_test(store, refused_events_name_the_limit_in_one_line);
 	tcase_add_loop_test(store, a_read_past_the_end_of_the_file_fails, 0, 4);
 	tcase_add_test(store, discard_gives_the_space_back);
