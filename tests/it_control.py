@@ -230,8 +230,9 @@ def garbage_is_refused():
         (message(POLLING, 0, struct.pack("<QQ", 0, 65537)), "too long"),
         (message(POLLING, 0, struct.pack("<QQ", 0, 2**64 - 1)), "wraps"),
         (message(HELLO, 0, struct.pack("<QQ", 0, 2**63)), "negative"),
-        (message(129), "an answer"),
-        (message(65534), "unknown"),
+        (message(31, 7), "above upstream's last"),
+        (message(129, 7), "an answer"),
+        (message(65534, 7), "unknown"),
         (message(LIST) [:1] + b"\x7f" + bytes(542), "unknown"),
     ]
     with tapdisk() as t:
@@ -379,25 +380,37 @@ def too_many_waiting_commands_are_refused():
         t.answers_soon()
 
 
+def keep_for_events(t):
+    """A client that asked for events, and its answer's type."""
+    s = t.connect()
+    s.sendall(ours(EVENTS))
+    head = b""
+    while len(head) < SIZE:
+        head += s.recv(SIZE - len(head))
+    return s, reply_of(head)[0]
+
+
 def event_readers_that_do_not_read_are_dropped():
     with tapdisk() as t:
         t.must(message(ATTACH))
-        t.must(open_message("aio:" + t.dirs.image("a.img")))
-        readers = []
-        for _ in range(20):
-            s = t.connect()
-            readers.append(s)
-            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
-            s.sendall(ours(EVENTS))
+        t.must(open_message("null:8m"))
+        readers = [keep_for_events(t) for _ in range(17)]
+        assert [kind for _, kind in readers] == 16 * [EVENTS + 1] + [ERROR]
+        readers[0][0].close()  # one that hangs up makes room at once
         t.answers_soon()
-        assert errno_of(receive_all(readers[-1])) == 16, "there is a limit"
-        readers[0].close()
-        t.answers_soon()
-        for _ in range(40):
+        readers.append(keep_for_events(t))
+        assert readers[-1][1] == EVENTS + 1
+        # the kernel takes some hundred events for each, then we do
+        for _ in range(3000):
             t.must(message(PAUSE))
             t.must(message(RESUME))
+            readers.append(keep_for_events(t))
+            if readers[-1][1] != ERROR:
+                break
+            readers.pop()[0].close()
+        assert readers[-1][1] == EVENTS + 1, "nobody was dropped"
         t.answers_soon()
-        for s in readers:
+        for s, _ in readers:
             s.close()
 
 
