@@ -16,22 +16,28 @@ static void check_range(const struct fake_block *f, uint64_t offset, size_t len)
 	assert(offset + len <= f->block.bytes);
 }
 
+static void *grown(void *array, size_t bytes)
+{
+	void *larger = realloc(array, bytes);
+
+	assert(larger);
+	return larger;
+}
+
 static void remember(struct fake_block *f, uint64_t offset, const void *data,
 		     size_t len)
 {
-	struct fake_op *ops;
-	uint8_t *copy = malloc(len + 1);
-
-	assert(copy);
-	if (len)
-		memcpy(copy, data, len);
-	ops = realloc(f->ops, (f->nr_ops + 1) * sizeof(*f->ops));
-	assert(ops);
-	ops[f->nr_ops].offset = offset;
-	ops[f->nr_ops].len = len;
-	ops[f->nr_ops].data = copy;
-	f->ops = ops;
-	f->nr_ops++;
+	f->ops = grown(f->ops, (f->nr_ops + 1) * sizeof(*f->ops));
+	f->ops[f->nr_ops++] = (struct fake_op){
+		.offset = offset,
+		.len = len,
+		.at = f->nr_written,
+	};
+	if (!len)
+		return;
+	f->written = grown(f->written, f->nr_written + len);
+	memcpy(f->written + f->nr_written, data, len);
+	f->nr_written += len;
 }
 
 static int fake_read(struct block *block, uint64_t offset, void *data,
@@ -91,10 +97,7 @@ void fake_block_init(struct fake_block *f, uint64_t bytes, const uint8_t *image)
 
 void fake_block_fini(struct fake_block *f)
 {
-	size_t i;
-
-	for (i = 0; i < f->nr_ops; i++)
-		free(f->ops[i].data);
+	free(f->written);
 	free(f->ops);
 	free(f->bytes);
 }
@@ -112,7 +115,7 @@ void fake_block_cut(const struct fake_block *f, size_t nr_ops,
 		for (at = 0; at < op->len; at += BLOCK_SECTOR)
 			if (i < flushed || fate == FAKE_KEPT ||
 			    (fate == FAKE_MIXED && random_next(&seed) & 1))
-				memcpy(image + op->offset + at, op->data + at,
-				       BLOCK_SECTOR);
+				memcpy(image + op->offset + at,
+				       f->written + op->at + at, BLOCK_SECTOR);
 	}
 }

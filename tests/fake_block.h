@@ -12,7 +12,7 @@
 struct fake_op {
 	uint64_t offset;
 	size_t len; /* 0: a flush */
-	uint8_t *data;
+	size_t at; /* of its data, in written */
 };
 
 struct fake_block {
@@ -20,6 +20,8 @@ struct fake_block {
 	uint8_t *bytes;
 	struct fake_op *ops;
 	size_t nr_ops;
+	uint8_t *written;
+	size_t nr_written;
 	uint64_t reads;
 	int fail; /* -errno that the next calls return, 0: none */
 };

@@ -192,10 +192,11 @@ int session_open(const struct session_options *options, struct session *out)
 
 	*out = (struct session){
 		.options = options,
-		.domid = options->domid ? options->domid
-					: 1 + (uint32_t)getpid() % DOMID_RANGE,
-		.devid = DEVID_XVDA,
+		.domid = options->domid,
+		.devid = options->devid ? options->devid : DEVID_XVDA,
 	};
+	if (!out->domid)
+		out->domid = 1 + (uint32_t)getpid() % DOMID_RANGE;
 	err = hello(out);
 	if (err)
 		return err;

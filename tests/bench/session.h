@@ -18,6 +18,7 @@ struct session_options {
 	const char *program; /* for complaints */
 	uint32_t pid, minor;
 	bool has_pid, has_minor;
+	uint32_t domid, devid; /* 0: one that nobody else has; xvda */
 	enum abi abi;
 	uint32_t ring_order;
 	bool spin; /* wait for responses spinning, else sleeping */
@@ -26,7 +27,6 @@ struct session_options {
 	uint32_t duration_us; /* 0: the mode's default */
 	bool no_align;
 	uint32_t idle_threshold; /* per cent */
-	uint32_t domid; /* 0: one of its own */
 };
 
 struct session {
