@@ -467,14 +467,19 @@ bool serve_idle(const struct queue *queue)
 
 void serve_abandon(struct queue *queue)
 {
-	struct req *next;
+	struct req *waiting = queue->barrier, *next;
 
-	if (queue->barrier && queue->barrier->step == REQ_COPY_IN)
-		to_answers(queue->barrier);
 	for (struct req *r = queue->retries; r; r = next) {
 		next = r->next;
-		if (r != queue->barrier || r->step != REQ_COPY_IN)
-			to_answers(r);
+		if (r == waiting)
+			waiting = NULL;
+		r->step = REQ_ANSWER; /* not start_barrier's any more */
+		to_answers(r);
 	}
 	queue->retries = NULL;
+	/* a barrier that others keep from starting is on no list */
+	if (waiting && waiting->step == REQ_COPY_IN) {
+		waiting->step = REQ_ANSWER;
+		to_answers(waiting);
+	}
 }

@@ -129,6 +129,23 @@ START_TEST(who_was_removed_is_asked_and_told_nothing)
 }
 END_TEST
 
+START_TEST(there_is_room_for_so_many_sources)
+{
+	static struct wait_source more[WAIT_SOURCES_MAX];
+	unsigned n = 3; /* the tellers */
+
+	for (; n < WAIT_SOURCES_MAX; n++) {
+		more[n].due_ns = CLOCK_NEVER;
+		ck_assert_int_eq(wait_add(&waiter, &more[n], NULL), 0);
+	}
+	ck_assert_int_eq(wait_add(&waiter, &more[0], NULL), -ENOSPC);
+	while (--n > 2)
+		wait_remove(&waiter, &more[n]);
+	ck_assert_uint_eq(waiter.nr_words, 3); /* the others cost no look */
+	ck_assert_int_eq(wait_add(&waiter, &more[3], NULL), 0);
+}
+END_TEST
+
 START_TEST(errors_of_epoll_come_back)
 {
 	ck_assert_int_eq(wait_add_fd(&waiter, &a.source, a.fd, EPOLLIN),
@@ -347,6 +364,7 @@ static void add(TCase *tcase)
 	tcase_add_test(tcase, an_event_wakes_a_sleeper);
 	tcase_add_test(tcase, a_oneshot_is_silent_until_it_is_enabled_again);
 	tcase_add_test(tcase, who_was_removed_is_asked_and_told_nothing);
+	tcase_add_test(tcase, there_is_room_for_so_many_sources);
 	tcase_add_test(tcase, errors_of_epoll_come_back);
 	tcase_add_loop_test(tcase, a_date_ends_a_sleep_and_not_too_early, 0,
 			    NR_KERNELS);

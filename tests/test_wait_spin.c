@@ -6,7 +6,6 @@
  * test_wait.c's.
  */
 #include <check.h>
-#include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
@@ -345,20 +344,6 @@ START_TEST(a_removed_source_ends_no_spin)
 }
 END_TEST
 
-START_TEST(there_is_room_for_so_many_sources)
-{
-	unsigned n = 1;
-
-	for (; n < WAIT_SOURCES_MAX; n++)
-		ck_assert_int_eq(wait_add(&waiter, &others[n], NULL), 0);
-	ck_assert_int_eq(wait_add(&waiter, &others[0], NULL), -ENOSPC);
-	while (--n)
-		wait_remove(&waiter, &others[n]);
-	ck_assert_uint_eq(waiter.nr_words, 1);
-	ck_assert_int_eq(wait_add(&waiter, &others[0], NULL), 0);
-}
-END_TEST
-
 /* ---- the scheduler ---- */
 
 static unsigned gaps; /* how many */
@@ -383,11 +368,12 @@ static const struct {
 	bool lost;
 } schedules[] = {
 	{ "timer ticks", 1000, 50 * US, 50 * US, false },
-	{ "once", 1, 5 * MS, 2 * MS, false },
+	{ "once", 1, 900 * US, 2 * MS, false },
 	{ "twice", 2, 150 * US, MS, false },
 	{ "three times in a row", 3, 150 * US, US, true },
 	{ "three times in 10 ms", 3, 150 * US, 4 * MS, true },
 	{ "now and then", 100, 150 * US, 8 * MS, false },
+	{ "one time slice", 1, MS, 2 * MS, true },
 	{ "time slices", 100, 3 * MS, MS, true },
 };
 
@@ -405,6 +391,27 @@ START_TEST(stops_spinning_when_others_need_the_cpu)
 		      schedules[_i].why, (unsigned long long)(took / US));
 	ck_assert_uint_eq(waiter.counters.lost, schedules[_i].lost);
 	assert_counts(0, 1, 1);
+}
+END_TEST
+
+/* Who sleeps is woken before one who spun: for 10 ms it does not. */
+START_TEST(a_lost_cpu_is_left_to_others_for_a_while)
+{
+	gaps = 1;
+	gap = 2 * MS;
+	apart = 10 * US;
+	fake.meanwhile = lose_the_cpu;
+	wait_once(true, true);
+	ck_assert_uint_eq(waiter.counters.lost, 1);
+	for (unsigned i = 0; i < 9; i++) {
+		ck_assert_uint_lt(wait_once(true, true), 4 * STEP);
+		assert_counts(0, 1, 2 + i);
+		fake.now += MS;
+	}
+	fake.now += MS;
+	assert_near(wait_once(true, true), WINDOW);
+	assert_counts(0, 2, 11);
+	ck_assert_uint_eq(waiter.counters.lost, 1);
 }
 END_TEST
 
@@ -466,9 +473,9 @@ static void add(TCase *tcase)
 	tcase_add_test(tcase, a_wake_without_work_opens_no_window);
 	tcase_add_test(tcase, a_retune_ends_a_spin_at_once);
 	tcase_add_test(tcase, a_removed_source_ends_no_spin);
-	tcase_add_test(tcase, there_is_room_for_so_many_sources);
 	tcase_add_loop_test(tcase, stops_spinning_when_others_need_the_cpu, 0,
 			    (int)(sizeof(schedules) / sizeof(schedules[0])));
+	tcase_add_test(tcase, a_lost_cpu_is_left_to_others_for_a_while);
 	tcase_add_test(tcase, spinning_makes_no_system_call);
 }
 
