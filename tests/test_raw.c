@@ -331,6 +331,7 @@ static void *write_own_sectors(void *arg)
 START_TEST(both_threads_writes_stand)
 {
 	struct writer w[2];
+	char want[SECTOR];
 	struct disk *disk = disk_open(4096, 4096);
 
 	for (unsigned i = 0; i < 2; i++) {
@@ -339,10 +340,10 @@ START_TEST(both_threads_writes_stand)
 	}
 	for (unsigned i = 0; i < 2; i++)
 		pthread_join(w[i].thread, NULL);
-	for (unsigned s = 0; s < SECTORS; s++)
-		for (unsigned i = 0; i < SECTOR; i++)
-			ck_assert_int_eq(disk->slow.bytes[s * SECTOR + i],
-					 (char)(100 + s));
+	for (unsigned s = 0; s < SECTORS; s++) {
+		memset(want, (int)(100 + s), SECTOR);
+		ck_assert_mem_eq(disk->slow.bytes + s * SECTOR, want, SECTOR);
+	}
 	disk_close(disk);
 }
 END_TEST
