@@ -121,7 +121,7 @@ struct vbd_connect {
 	uint32_t port;
 	unsigned nr_refs; /* 1, 2, 4, 8 or 16 */
 	uint32_t refs[VBD_RING_PAGES_MAX];
-	bool has_polling; /* else event mode */
+	bool has_polling; /* else event mode, or what xenstore said */
 	struct vbd_polling polling;
 };
 

@@ -210,6 +210,20 @@ static int check(const struct vbd *vbd, const struct vbd_connect *connect)
 	return admit(vbd, connect->domid, connect->devid);
 }
 
+/* What the connect says; nothing: not what an earlier guest's said either. */
+static int take_polling(struct vbd *vbd, const struct vbd_connect *connect)
+{
+	static const struct vbd_polling none = { .mode = WAIT_EVENT,
+						 .align = true };
+
+	if (connect->has_polling)
+		return vbd_set_polling(vbd, VBD_FROM_CONNECT,
+				       &connect->polling);
+	if (vbd->base_source == VBD_FROM_CONNECT)
+		return vbd_set_polling(vbd, VBD_FROM_DEFAULT, &none);
+	return 0;
+}
+
 int vbd_connect(struct vbd *vbd, const struct vbd_connect *connect)
 {
 	struct queue_setup setup = {
@@ -230,8 +244,8 @@ int vbd_connect(struct vbd *vbd, const struct vbd_connect *connect)
 	int err;
 
 	err = check(vbd, connect);
-	if (!err && connect->has_polling)
-		err = vbd_set_polling(vbd, VBD_FROM_CONNECT, &connect->polling);
+	if (!err)
+		err = take_polling(vbd, connect);
 	if (err)
 		goto out;
 	ring = calloc(1, sizeof(*ring));

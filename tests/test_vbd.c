@@ -603,20 +603,23 @@ START_TEST(a_spinning_ring_needs_no_events)
 	struct vbd_polling spin = { .mode = WAIT_FIXED,
 				    .duration_us = 10000000 };
 	struct vbd_polling_report r;
-	uint64_t kicks;
+	uint64_t kicks = UINT64_MAX;
 	uint8_t data[512];
 	struct stand stand;
 
 	stand_open(&stand, "ram:1m", 0, ABI_NATIVE, 0);
 	vbd_set_polling(stand.vbd, VBD_FROM_TAP_CTL, &spin);
 	ck_assert_int_eq(stand_connect(&stand), 0);
-	ck_assert_int_eq(stand_io(&stand, BLKIF_OP_READ, 0, 512, data), 0);
-	kicks = frontend_counters(stand.f)->kicks;
-	for (unsigned i = 0; i < 1000; i++)
-		ck_assert_int_eq(stand_io(&stand, BLKIF_OP_READ, 0, 512, data),
-				 0);
-	/* a lost CPU may end a spin now and then */
-	ck_assert_uint_le(frontend_counters(stand.f)->kicks - kicks, 100);
+	/* whoever else wants the CPU ends spins: one good round will do */
+	for (unsigned round = 0; kicks > 10 && round < 50; round++) {
+		kicks = frontend_counters(stand.f)->kicks;
+		for (unsigned i = 0; i < 1000; i++)
+			ck_assert_int_eq(stand_io(&stand, BLKIF_OP_READ, 0, 512,
+						  data),
+					 0);
+		kicks = frontend_counters(stand.f)->kicks - kicks;
+	}
+	ck_assert_uint_le(kicks, 10);
 	report(&stand, &r);
 	ck_assert_uint_ge(r.requests, 1000);
 	stand_close(&stand);
