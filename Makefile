@@ -73,6 +73,10 @@ $(O)/tests/test_%: $(O)/tests/test_%.o $(O)/libtests.a $(LIBS)
 $(O)/tests/test_incoming: $(O)/tools/tapdisk/incoming.o
 $(O)/tests/test_stats: $(O)/tools/tapdisk/stats.o
 
+$(O)/tests/bench/policy_bench: LINK += -lm
+$(O)/tests/bench/policy_bench: $(O)/tests/bench/policy_bench.o $(LIBS)
+	$(link)
+
 # Each is a no-op, without a call of apt, where all is there already.
 deps:
 	@tests/deps build
