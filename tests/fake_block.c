@@ -16,18 +16,21 @@ static void check_range(const struct fake_block *f, uint64_t offset, size_t len)
 	assert(offset + len <= f->block.bytes);
 }
 
-static void *grown(void *array, size_t bytes)
+/* Room for @n of @size bytes, and for as many more: no copy a write. */
+static void *grown(void *array, size_t *room, size_t n, size_t size)
 {
-	void *larger = realloc(array, bytes);
-
-	assert(larger);
-	return larger;
+	if (n <= *room)
+		return array;
+	*room = 2 * n;
+	array = realloc(array, *room * size);
+	assert(array);
+	return array;
 }
 
 static void remember(struct fake_block *f, uint64_t offset, const void *data,
 		     size_t len)
 {
-	f->ops = grown(f->ops, (f->nr_ops + 1) * sizeof(*f->ops));
+	f->ops = grown(f->ops, &f->ops_room, f->nr_ops + 1, sizeof(*f->ops));
 	f->ops[f->nr_ops++] = (struct fake_op){
 		.offset = offset,
 		.len = len,
@@ -35,7 +38,8 @@ static void remember(struct fake_block *f, uint64_t offset, const void *data,
 	};
 	if (!len)
 		return;
-	f->written = grown(f->written, f->nr_written + len);
+	f->written =
+		grown(f->written, &f->written_room, f->nr_written + len, 1);
 	memcpy(f->written + f->nr_written, data, len);
 	f->nr_written += len;
 }

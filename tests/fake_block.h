@@ -19,9 +19,9 @@ struct fake_block {
 	struct block block;
 	uint8_t *bytes;
 	struct fake_op *ops;
-	size_t nr_ops;
+	size_t nr_ops, ops_room;
 	uint8_t *written;
-	size_t nr_written;
+	size_t nr_written, written_room;
 	uint64_t reads;
 	int fail; /* -errno that the next calls return, 0: none */
 };
