@@ -36,8 +36,9 @@
 #define AVERAGE_LOG2 5 /* waits over which experts are compared */
 #define LAZY_LOG2 4 /* spinning has to save this share of a sleep */
 #define WIDER_LOG2 4 /* a threshold grows while this is all it costs ... */
-#define WIDER_BINS 4 /* ... by at most an octave: tails are longer than seen \
-		      */
+#define WIDER_BINS                                                \
+	4 /* ... by at most an octave: tails are longer than seen \
+	   */
 #define FAR_WEIGHT GAP_WEIGHT /* the fast memory has one gap without end */
 #define LEAD_SLEEPS 16 /* a lead over break-even is remembered up to this */
 #define DEBT_SLEEPS 2 /* and a debt up to this */
@@ -100,6 +101,12 @@ void policy_costs(struct policy *p, uint64_t w0_ns, uint64_t cw_ns)
 {
 	p->w0_ns = least(w0_ns, POLICY_WAKE_MAX_NS);
 	p->cw_ns = least(cw_ns, POLICY_SLEEP_CPU_MAX_NS);
+	derive(p);
+}
+
+void policy_rho_is(struct policy *p, uint32_t rho_q16)
+{
+	p->rho = least(rho_q16, POLICY_RHO_MAX);
 	derive(p);
 }
 

@@ -109,6 +109,12 @@ void policy_limit(struct policy *policy, uint64_t max_ns);
 void policy_costs(struct policy *policy, uint64_t w0_ns, uint64_t cw_ns);
 
 /*
+ * rho as another policy on the same CPU has learned it, for one that sees no
+ * failed spins of its own.  As the figures above.
+ */
+void policy_rho_is(struct policy *policy, uint32_t rho_q16);
+
+/*
  * A wait starts; returns for how many ns to spin before sleeping, 0 for not at
  * all, never more than the maximum.  @op is the last operation taken.  A second
  * begin without an end forgets the first.

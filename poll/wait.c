@@ -4,6 +4,7 @@
  * a data thread, and the only one that knows how a kernel can be told to.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
@@ -11,32 +12,22 @@
 #include <unistd.h>
 #include "poll/clock.h"
 #include "poll/counter.h"
-#include "poll/relax.h"
+#include "poll/spin.h"
 #include "poll/wait.h"
 
 enum {
-	/* Looks between two readings of the clock: some 200 ns. */
-	BATCH = 8,
-	BATCH_NS = 200,
+	BATCH_NS = 200, /* of spin.c, until measured */
+	/* Free looks in adaptive mode, in batches: a microsecond if they pay.
+	 */
+	FREE = 1,
+	FREE_IF_QUICK = 5,
+	QUICK = 2, /* of the last 16 waits ended while looks were free */
 	/* The same number on every architecture; in Linux since 5.11. */
 	NR_EPOLL_PWAIT2 = 441,
 };
 
-/*
- * Two readings LOST_GAP_NS apart mean that the scheduler took the CPU; a timer
- * interrupt takes 20 to 50 us.  Three within LOST_WINDOW_NS, or one as long as
- * a time slice, and somebody else needs the CPU more than we do: spinning on
- * would cost him the CPU and us the place in the queue.  So there is none for
- * another window; a thread that sleeps is woken before one that spun.
- */
-#define LOST_GAP_NS UINT64_C(100000)
-#define LOST_SLICE_NS UINT64_C(1000000)
-#define LOST_WINDOW_NS UINT64_C(10000000)
-
 /* What an unused slot watches. */
 static const uint32_t nothing;
-
-enum spun { SPUN_HIT, SPUN_DUE, SPUN_MISS };
 
 int wait_init(struct wait *wait, bool foreign)
 {
@@ -44,6 +35,7 @@ int wait_init(struct wait *wait, bool foreign)
 
 	memset(wait, 0, sizeof(*wait));
 	wait->timer_fd = -1;
+	wait->schedstat_fd = -1;
 	wait->foreign = foreign;
 	wait->batch_ns = BATCH_NS;
 	for (unsigned i = 0; i < WAIT_SOURCES_MAX; i++)
@@ -60,6 +52,8 @@ void wait_fini(struct wait *wait)
 {
 	if (wait->timer_fd >= 0)
 		close(wait->timer_fd);
+	if (wait->schedstat_fd >= 0)
+		close(wait->schedstat_fd);
 	close(wait->epoll_fd);
 }
 
@@ -132,7 +126,17 @@ void wait_set_sleep(struct wait *wait, int (*sleep_fn)(void *, uint64_t),
 
 void wait_configure(struct wait *wait, const struct wait_settings *settings)
 {
+	bool learned = wait->settings.mode == WAIT_ADAPTIVE;
+
 	wait->settings = *settings;
+	if (settings->mode != WAIT_ADAPTIVE)
+		return;
+	/* what was learned stays through a change of figures */
+	if (!learned)
+		adapt_init(&wait->adapt, settings->spin_ns, settings->price,
+			   settings->w0_ns, settings->cw_ns);
+	adapt_limit(&wait->adapt, settings->spin_ns);
+	adapt_costs(&wait->adapt, settings->w0_ns, settings->cw_ns);
 }
 
 static uint64_t earliest(const struct wait *wait)
@@ -143,107 +147,6 @@ static uint64_t earliest(const struct wait *wait)
 		if (wait->sources[i] && wait->sources[i]->due_ns < due)
 			due = wait->sources[i]->due_ns;
 	return due;
-}
-
-/* One look at every word.  An acquire: what the word announces comes after. */
-static bool changed(const struct wait *wait)
-{
-	const struct wait_word *w = wait->words;
-
-	for (unsigned i = 0; i < wait->nr_words; i++)
-		if (__atomic_load_n(w[i].word, __ATOMIC_ACQUIRE) != w[i].seen)
-			return true;
-	return false;
-}
-
-/* A batch of looks.  The number of looks that saw nothing, BATCH if all. */
-static unsigned look(const struct wait *wait)
-{
-	unsigned i;
-
-	for (i = 0; i < BATCH && !changed(wait); i++)
-		relax();
-	return i;
-}
-
-/* The CPU was gone from @last to @now.  True if that was once too often. */
-static bool lost_cpu(struct wait *wait, uint64_t last, uint64_t now)
-{
-	bool often = now - wait->lost_ns[1] < LOST_WINDOW_NS ||
-		     now - last >= LOST_SLICE_NS;
-
-	wait->lost_ns[1] = wait->lost_ns[0];
-	wait->lost_ns[0] = now;
-	if (often)
-		wait->calm_ns = now + LOST_WINDOW_NS;
-	return often;
-}
-
-/* Is there a window, and nobody who needs the CPU more? */
-static bool spins(struct wait *wait)
-{
-	if (wait->settings.mode == WAIT_EVENT || !wait->settings.spin_ns)
-		return false;
-	if (wait->calm_ns && clock_ns() < wait->calm_ns)
-		return false;
-	wait->calm_ns = 0;
-	return true;
-}
-
-/*
- * Spin until a word changes, a source is due, or the window closes.  A wait
- * that ends within the first batch costs no reading of the clock.
- */
-static enum spun spin(struct wait *wait, bool active, uint64_t due)
-{
-	uint64_t start, now, last, end;
-	unsigned looks;
-
-	active |= wait->untimed;
-	looks = active ? look(wait) : 0;
-	if (active && looks < BATCH) {
-		wait->untimed = true;
-		counter_add(&wait->counters.spin_ns,
-			    wait->batch_ns * looks / BATCH);
-		counter_add(&wait->counters.hits, 1);
-		return SPUN_HIT;
-	}
-	wait->untimed = false;
-	now = clock_ns();
-	start = active ? now - wait->batch_ns : now;
-	if (active)
-		wait->anchor_ns = start;
-	end = wait->anchor_ns + wait->settings.spin_ns;
-	if (now >= end)
-		return SPUN_MISS; /* the window was closed: no spin */
-	for (;;) {
-		if (now >= due) {
-			counter_add(&wait->counters.spin_ns, now - start);
-			return SPUN_DUE;
-		}
-		last = now;
-		looks = look(wait);
-		if (looks < BATCH) {
-			counter_add(&wait->counters.spin_ns,
-				    now - start +
-					    wait->batch_ns * looks / BATCH);
-			counter_add(&wait->counters.hits, 1);
-			return SPUN_HIT;
-		}
-		now = clock_ns();
-		if (now - last < LOST_GAP_NS) {
-			wait->batch_ns += (now - last) / 8;
-			wait->batch_ns -= wait->batch_ns / 8;
-		} else if (lost_cpu(wait, last, now)) {
-			counter_add(&wait->counters.lost, 1);
-			break;
-		}
-		if (now >= end)
-			break;
-	}
-	counter_add(&wait->counters.spin_ns, now - start);
-	counter_add(&wait->counters.misses, 1);
-	return SPUN_MISS;
 }
 
 static void disarm(struct wait *wait, unsigned n)
@@ -353,30 +256,163 @@ static void sleep_epoll(struct wait *wait, uint64_t due, uint64_t timeout_ns)
 		collect(wait, -1);
 }
 
-void wait_for(struct wait *wait, bool active, bool may_spin)
+/*
+ * Fixed mode: until the window, opened by the last activity, closes.  A wait
+ * that ends within the first batch costs no reading of the clock.
+ */
+static enum spun spin_fixed(struct wait *wait, bool active, uint64_t due)
+{
+	uint64_t now, started, end;
+
+	active |= wait->untimed;
+	wait->untimed = active && spin_free(wait, 1);
+	if (wait->untimed)
+		return SPUN_HIT;
+	now = clock_ns();
+	started = active ? now - wait->batch_ns : now;
+	if (active)
+		wait->anchor_ns = started;
+	end = wait->anchor_ns + wait->settings.spin_ns;
+	if (now >= end)
+		return SPUN_MISS; /* the window was closed: no spin */
+	return spin_until(wait, started, now, end, due, &now);
+}
+
+/* An average over about 16 waits, in sixteenths. */
+static void count_quick(struct adapt *adapt, bool quick)
+{
+	adapt->quick += (quick ? 256 : 0) - (adapt->quick >> 4);
+}
+
+/*
+ * Adaptive mode.  The first looks are free: they read no clock and the
+ * policies know nothing of them, so they learn what comes after and decide
+ * when it matters.  *nap_ns is set if the wait is to begin with a sleep.
+ */
+static enum spun spin_adaptive(struct wait *wait, bool active,
+			       enum wait_kind kind, uint64_t due,
+			       struct device_wait_plan *plan)
+{
+	struct adapt *adapt = &wait->adapt;
+	bool quick;
+	uint64_t now;
+	enum spun spun;
+
+	if (adapt->open && !active)
+		return SPUN_MISS; /* awake for nothing: the wait goes on */
+	if (adapt->open)
+		adapt_learn(adapt, kind);
+	quick = spin_free(wait,
+			  adapt->quick >> 8 >= QUICK ? FREE_IF_QUICK : FREE);
+	count_quick(adapt, quick);
+	if (quick)
+		return SPUN_HIT;
+	now = clock_ns();
+	*plan = adapt_begin(adapt, kind, wait->op, wait->settings.price, now);
+	if (plan->nap_ns || !plan->spin_ns)
+		return SPUN_MISS;
+	spun = spin_until(wait, now, now, now + plan->spin_ns, due,
+			  &adapt->end_ns);
+	adapt->spun_ns = adapt->end_ns - now;
+	return spun;
+}
+
+/* Sleep until a source wakes us, or @until.  False: a source had work. */
+static bool sleep_until(struct wait *wait, uint64_t until)
 {
 	uint64_t due, now, timeout = CLOCK_NEVER;
-	int rc;
 
-	if (may_spin && spins(wait) &&
-	    spin(wait, active, earliest(wait)) != SPUN_MISS)
-		return;
 	if (arm(wait))
-		return;
+		return false;
 	due = earliest(wait); /* arming may set a date */
+	if (until < due)
+		due = until;
 	if (due != CLOCK_NEVER) {
 		now = clock_ns();
 		timeout = due > now ? due - now : 0;
 	}
 	counter_add(&wait->counters.sleeps, 1);
-	if (wait->sleep) {
-		rc = wait->sleep(wait->sleep_arg, timeout);
-		if (rc)
-			collect(wait, 0);
-	} else {
+	if (!wait->sleep)
 		sleep_epoll(wait, due, timeout);
-	}
+	else if (wait->sleep(wait->sleep_arg, timeout))
+		collect(wait, 0);
 	disarm(wait, wait->nr_words);
+	return true;
+}
+
+/* The thread's run_delay in ns (/proc/thread-self/schedstat), or -1. */
+static int64_t run_delay(const struct wait *wait)
+{
+	unsigned long long ran, waited;
+	char text[64];
+	ssize_t n;
+
+	if (wait->schedstat_fd < 0)
+		return -1;
+	n = pread(wait->schedstat_fd, text, sizeof(text) - 1, 0);
+	if (n <= 0)
+		return -1;
+	text[n] = '\0';
+	if (sscanf(text, "%llu %llu", &ran, &waited) != 2)
+		return -1;
+	return (int64_t)waited;
+}
+
+/* Sleep after a spin that may have cost us our place in the run queue. */
+static void sleep_adaptive(struct wait *wait)
+{
+	struct adapt *adapt = &wait->adapt;
+	int64_t before = adapt->spun_ns ? run_delay(wait) : -1, after;
+
+	if (!sleep_until(wait, CLOCK_NEVER)) {
+		adapt->end_ns = clock_ns();
+		return;
+	}
+	adapt->end_ns = clock_ns();
+	adapt->missed = true;
+	after = before >= 0 ? run_delay(wait) : -1;
+	if (after >= 0)
+		adapt->delay_ns = after - before;
+}
+
+static void wait_adaptive(struct wait *wait, bool active, enum wait_kind kind)
+{
+	struct adapt *adapt = &wait->adapt;
+	struct device_wait_plan plan = { 0 };
+	uint64_t now;
+
+	if (spin_adaptive(wait, active, kind, earliest(wait), &plan) !=
+	    SPUN_MISS)
+		return;
+	if (plan.nap_ns) {
+		if (!sleep_until(wait, adapt->start_ns + plan.nap_ns) ||
+		    spin_free(wait, 1)) {
+			adapt->end_ns = clock_ns();
+			return;
+		}
+		now = clock_ns();
+		if (spin_until(wait, now, now, now + plan.spin_ns,
+			       earliest(wait), &adapt->end_ns) != SPUN_MISS)
+			return;
+		adapt->spun_ns = adapt->end_ns - now;
+	}
+	sleep_adaptive(wait);
+}
+
+void wait_for(struct wait *wait, bool active, enum wait_kind kind)
+{
+	const struct wait_settings *settings = &wait->settings;
+	bool spins = kind != WAIT_NOBODY && settings->spin_ns &&
+		     settings->mode != WAIT_EVENT && !spin_is_unwelcome(wait);
+
+	if (spins && settings->mode == WAIT_ADAPTIVE) {
+		wait_adaptive(wait, active, kind);
+		return;
+	}
+	wait->adapt.open = false; /* what it was is not known */
+	if (spins && spin_fixed(wait, active, earliest(wait)) != SPUN_MISS)
+		return;
+	sleep_until(wait, CLOCK_NEVER);
 }
 
 bool wait_arm(struct wait *wait)

@@ -15,6 +15,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "poll/adapt.h"
 
 #define WAIT_SOURCES_MAX 12
 
@@ -44,12 +45,17 @@ struct wait_source {
 enum wait_mode {
 	WAIT_EVENT, /* never spin */
 	WAIT_FIXED, /* spin until spin_ns after the last activity */
+	WAIT_ADAPTIVE, /* as long as it is likely to pay, never beyond spin_ns
+			*/
 	NR_WAIT_MODES
 };
 
 struct wait_settings {
 	enum wait_mode mode;
 	uint64_t spin_ns; /* 0 is event mode whatever the mode says */
+	/* adaptive: see policy.h */
+	uint32_t price; /* of CPU, Q16 */
+	uint64_t w0_ns, cw_ns; /* what a sleep costs */
 };
 
 /* Written by the waiting thread only; others read with wait_counters_read. */
@@ -77,6 +83,9 @@ struct wait {
 	int timer_fd; /* made when epoll_pwait2 is missing, or foreign */
 	bool foreign;
 	bool no_pwait2;
+	enum policy_op op; /* the last one taken: the waiting thread sets it */
+	int schedstat_fd; /* of its thread, -1: none; the wait's to close */
+	struct adapt adapt;
 	/* how to sleep with I/O in flight, NULL: epoll alone */
 	int (*sleep)(void *arg, uint64_t timeout_ns);
 	void *sleep_arg;
@@ -131,10 +140,10 @@ void wait_configure(struct wait *wait, const struct wait_settings *settings);
 
 /*
  * Wait until a source may have work.  @active: this turn took a request,
- * reaped a completion or pushed a response, so the window opens anew.
- * @may_spin is false while there is nothing that a guest could send.
+ * reaped a completion or pushed a response, so the window opens anew.  @kind
+ * is what for; with WAIT_NOBODY there is no spinning.
  */
-void wait_for(struct wait *wait, bool active, bool may_spin);
+void wait_for(struct wait *wait, bool active, enum wait_kind kind);
 
 /*
  * Foreign only: arm every source and the clock.  True: there is work, do the

@@ -4,13 +4,18 @@
  * with requests is in serve.c.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include "poll/clock.h"
 #include "poll/counter.h"
+#include "poll/host.h"
 #include "ring/queue.h"
 #include "ring/serve.h"
 
@@ -195,12 +200,29 @@ static void box_disarm(void *arg)
 	mailbox_disarm(arg);
 }
 
+static enum wait_kind kind_of_wait(const struct queue *queue)
+{
+	if (queue->state != RING_RUNNING)
+		return WAIT_NOBODY;
+	switch (queue->pool.used) {
+	case 0:
+		return WAIT_GUEST;
+	case 1:
+		return WAIT_DEVICE;
+	default:
+		return WAIT_BOTH;
+	}
+}
+
 static void *data_thread(void *arg)
 {
 	struct queue *queue = arg;
 	bool was_broken = false, active;
 	uint32_t word;
 
+	queue->tid = (int)syscall(SYS_gettid);
+	sem_post(&queue->born);
+	sem_wait(&queue->go);
 	/* dates of retries and delays are kept to the nanosecond */
 	prctl(PR_SET_TIMERSLACK, 1);
 	while (queue->state != RING_GONE) {
@@ -226,12 +248,24 @@ static void *data_thread(void *arg)
 			if (queue->state == RING_GONE)
 				break;
 		}
-		wait_for(&queue->wait, active, queue->state == RING_RUNNING);
+		wait_for(&queue->wait, active, kind_of_wait(queue));
 	}
 	close_port(queue);
 	/* last: main joins us and frees the queue */
 	mailbox_post(queue->main_box, &queue->gone_notice.mail);
 	return NULL;
+}
+
+/* The thread opens nothing: what it reads of itself is opened for it. */
+static void open_schedstat(struct queue *queue)
+{
+	char path[64];
+
+	sem_wait(&queue->born);
+	snprintf(path, sizeof(path), "/proc/self/task/%d/schedstat",
+		 queue->tid);
+	queue->wait.schedstat_fd = host_open(path, O_RDONLY);
+	sem_post(&queue->go);
 }
 
 int queue_start(struct queue *queue, struct image *image)
@@ -257,6 +291,7 @@ int queue_start(struct queue *queue, struct image *image)
 	if (err)
 		goto close_port;
 	queue->started = true;
+	open_schedstat(queue);
 	return 0;
 close_port:
 	close_port(queue);
@@ -331,6 +366,8 @@ int queue_create(const struct queue_setup *setup, struct queue **out)
 						      .queue = queue };
 	queue->gone_notice =
 		(struct queue_notice){ .mail.fn = gone_notice, .queue = queue };
+	sem_init(&queue->born, 0, 0);
+	sem_init(&queue->go, 0, 0);
 	err = mailbox_init(&queue->box);
 	if (err)
 		goto free_queue;

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include "drivers/image.h"
@@ -103,6 +104,8 @@ struct queue {
 	struct queue_command commands[NR_QUEUE_COMMANDS];
 	struct queue_notice broken_notice, gone_notice;
 	pthread_t thread;
+	sem_t born, go; /* of the thread: see queue_start */
+	int tid;
 
 	bool started;
 };

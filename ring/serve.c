@@ -331,6 +331,9 @@ static void take_one(struct queue *queue)
 	} else {
 		req->step = REQ_COPY_IN;
 		account(queue, &req->parsed);
+		queue->wait.op = req->parsed.flush_before    ? POLICY_FLUSH
+				 : writes_data(&req->parsed) ? POLICY_WRITE
+							     : POLICY_READ;
 		if (req->parsed.barrier)
 			queue->barrier = req;
 		else if (!writes_data(&req->parsed))

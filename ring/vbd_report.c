@@ -5,7 +5,13 @@
 #include "poll/log.h"
 #include "ring/vbd_private.h"
 
-enum { DEFAULT_GRANULES = 2 }; /* xapi's default: 8 ms at HZ=250 */
+enum {
+	DEFAULT_GRANULES = 2, /* xapi's default: 8 ms at HZ=250 */
+	/* break-even figures until this machine's are known */
+	BASE_PRICE = POLICY_ONE / 20,
+	WAKE_NS = 40000,
+	SLEEP_CPU_NS = 12000,
+};
 
 const struct vbd_polling *vbd_polling_now(const struct vbd *vbd)
 {
@@ -30,6 +36,9 @@ void vbd_wait_settings(const struct vbd *vbd, struct wait_settings *out)
 	*out = (struct wait_settings){
 		.mode = vbd_polling_now(vbd)->mode,
 		.spin_ns = effective_us(vbd) * UINT64_C(1000),
+		.price = BASE_PRICE,
+		.w0_ns = WAKE_NS,
+		.cw_ns = SLEEP_CPU_NS,
 	};
 }
 

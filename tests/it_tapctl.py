@@ -570,7 +570,7 @@ def test_connect_sends_the_documented_message():
         "--ring-ref 8 --protocol x86_64-abi": {"protocol": "x86_64-abi"},
         "--ring-ref 8 --guest local:/s k": {"guest": "local:/s"},
         "--ring-ref 8 --polling-duration 8000 --idle-threshold 50":
-            {"polling": {"mode": "fixed", "duration_us": 8000,
+            {"polling": {"mode": "adaptive", "duration_us": 8000,
                          "idle_threshold": 50, "align": True}},
         "--ring-ref 8 --polling-duration 0":
             {"polling": {"mode": "event", "duration_us": 0,

@@ -25,6 +25,7 @@ static const char *const abi_names[NR_ABIS] = {
 static const char *const mode_names[NR_WAIT_MODES] = {
 	[WAIT_EVENT] = "event",
 	[WAIT_FIXED] = "fixed",
+	[WAIT_ADAPTIVE] = "adaptive",
 };
 
 static const char *const source_names[] = {
@@ -174,7 +175,6 @@ static void add_bool(struct json_object *json, const char *key, bool value)
 	json_object_object_add(json, key, json_object_new_boolean(value));
 }
 
-/* -EINVAL, or -EOPNOTSUPP for the mode that is known but not here yet. */
 static int mode_from_name(const char *name, enum wait_mode *out)
 {
 	for (int i = 0; i < NR_WAIT_MODES; i++) {
@@ -183,7 +183,7 @@ static int mode_from_name(const char *name, enum wait_mode *out)
 			return 0;
 		}
 	}
-	return strcmp(name, "adaptive") ? -EINVAL : -EOPNOTSUPP;
+	return -EINVAL;
 }
 
 static struct json_object *write_refs(const struct vbd_connect *connect)

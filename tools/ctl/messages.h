@@ -21,7 +21,7 @@ int messages_parse(const char *text, size_t len, struct json_object **out);
  * 128 CONNECT: {domid, devid, protocol, guest, queues: [{port, ring_refs}],
  * polling: {mode, duration_us, idle_threshold, align}}.  @guest_buf receives
  * the name that connect->guest then points to.  -EINVAL, -EPROTONOSUPPORT,
- * -ENAMETOOLONG, -ENOTSUP (more than one queue, or mode adaptive).
+ * -ENAMETOOLONG, -ENOTSUP (more than one queue).
  */
 struct json_object *messages_connect(const struct vbd_connect *connect);
 int messages_connect_read(struct json_object *json, char *guest_buf,
@@ -39,7 +39,7 @@ struct messages_polling {
 	struct vbd_polling polling;
 };
 struct json_object *messages_polling(const struct messages_polling *change);
-/* -EINVAL; -EOPNOTSUPP for mode adaptive, which this version has not. */
+/* -EINVAL. */
 int messages_polling_read(struct json_object *json,
 			  struct messages_polling *out);
 

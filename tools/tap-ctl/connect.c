@@ -49,7 +49,7 @@ static void set_polling(const struct options *options, struct vbd_connect *out)
 			   options->idle_threshold != OPTIONS_UNSET;
 	polling->align = true;
 	if (options->duration_us > 0) {
-		polling->mode = WAIT_FIXED;
+		polling->mode = WAIT_ADAPTIVE;
 		polling->duration_us = (uint32_t)options->duration_us;
 	}
 	if (options->idle_threshold != OPTIONS_UNSET)

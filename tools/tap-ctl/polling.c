@@ -28,6 +28,8 @@ static void set_change(const struct options *options,
 	out->to_default = options->mode == MODE_DEFAULT;
 	if (options->mode == MODE_FIXED)
 		out->polling.mode = WAIT_FIXED;
+	else if (options->mode == MODE_ADAPTIVE)
+		out->polling.mode = WAIT_ADAPTIVE;
 	out->has_duration = options->duration_us != OPTIONS_UNSET;
 	if (out->has_duration)
 		out->polling.duration_us = (uint32_t)options->duration_us;
@@ -117,10 +119,6 @@ int polling_run(const struct options *options)
 		return say_error(options, -EINVAL,
 				 "--mode default takes no other setting");
 	json = messages_polling(&change);
-	/* the tapdisk says whether it has it; our structures do not yet */
-	if (options->mode == MODE_ADAPTIVE)
-		json_object_object_add(json, "mode",
-				       json_object_new_string("adaptive"));
 	err = talk_json(options, WIRE_POLLING, json, &reply);
 	json_object_put(json);
 	if (err < 0)

@@ -80,8 +80,8 @@ static int change_polling(struct vbd *vbd,
 		to.duration_us = change->polling.duration_us;
 		if (to.duration_us == 0)
 			to.mode = WAIT_EVENT;
-		else if (!change->has_mode)
-			to.mode = WAIT_FIXED;
+		else if (!change->has_mode && to.mode == WAIT_EVENT)
+			to.mode = WAIT_ADAPTIVE;
 	}
 	return vbd_set_polling(
 		vbd, change->xenstore ? VBD_FROM_XENSTORE : VBD_FROM_TAP_CTL,

@@ -296,7 +296,7 @@ static void connect_polling(const struct wire_blkif *from,
 	if (duration > GRANULARITY_WINDOW_MAX_US)
 		duration = GRANULARITY_WINDOW_MAX_US;
 	out->has_polling = true; /* also to take an earlier guest's back */
-	out->polling.mode = duration ? WAIT_FIXED : WAIT_EVENT;
+	out->polling.mode = duration ? WAIT_ADAPTIVE : WAIT_EVENT;
 	out->polling.duration_us = duration;
 	out->polling.idle_threshold =
 		(uint8_t)(threshold > 100 ? 100 : threshold);
