@@ -74,7 +74,7 @@ static uint32_t probe_direct(int fd)
 static int describe_device(const char *path, int fd, struct driver_info *info)
 {
 	unsigned physical = 0;
-	int logical = 0, err;
+	int logical = 0, readonly = 0, err;
 
 	if (ioctl(fd, BLKGETSIZE64, &info->bytes) < 0 ||
 	    ioctl(fd, BLKSSZGET, &logical) < 0) {
@@ -83,6 +83,10 @@ static int describe_device(const char *path, int fd, struct driver_info *info)
 	}
 	if (!info->bytes)
 		return refuse(path, -ENOMEDIUM, strerror(ENOMEDIUM));
+	/* most drivers let anyone open, and then fail the writes */
+	if ((fcntl(fd, F_GETFL) & O_ACCMODE) != O_RDONLY &&
+	    !ioctl(fd, BLKROGET, &readonly) && readonly)
+		return refuse(path, -EROFS, "is read-only");
 	info->logical_block = (uint32_t)logical;
 	info->physical_block = info->logical_block;
 	if (!ioctl(fd, BLKPBSZGET, &physical) &&

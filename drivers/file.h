@@ -11,6 +11,7 @@
 /*
  * Open @path, which must exist, by @flags (enum driver_flags), and describe it
  * in @info.  Returns a descriptor; -EISDIR, -EINVAL (neither file nor block
- * device), -ENOMEDIUM (a device of no size), -ENOMEM, or -errno of open.
+ * device), -ENOMEDIUM (a device of no size), -EROFS, -ENOMEM, or -errno of
+ * open.
  */
 int file_open(const char *path, unsigned flags, struct driver_info *info);

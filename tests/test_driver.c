@@ -248,9 +248,10 @@ START_TEST(reads_when_opened_read_only)
 }
 END_TEST
 
+/* The first time may leave what the C library keeps. */
 START_TEST(close_leaves_nothing_behind)
 {
-	unsigned fds = scratch_descriptors(), threads = rig_threads();
+	unsigned fds = 0, threads = 0;
 	struct node *node;
 	struct rig rig;
 
@@ -260,8 +261,15 @@ START_TEST(close_leaves_nothing_behind)
 		ck_assert_int_eq(rig_do(&rig, IO_DISCARD, 0, 8192, NULL), 0);
 		rig_close(&rig);
 		driver_close(node);
+		if (!i) {
+			fds = scratch_descriptors();
+			threads = rig_threads();
+		}
+		/* a joined thread is listed until the kernel has buried it */
+		for (unsigned t = 0; t < 5000 && rig_threads() > threads; t++)
+			usleep(1000);
+		ck_assert_uint_le(rig_threads(), threads);
 		ck_assert_uint_eq(scratch_descriptors(), fds);
-		ck_assert_uint_eq(rig_threads(), threads);
 	}
 }
 END_TEST

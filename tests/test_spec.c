@@ -185,8 +185,7 @@ END_TEST
 START_TEST(no_more_than_eight_levels)
 {
 	static const char *const deep[] = {
-		"fault:;fault:;fault:;fault:;fault:;fault:;fault:;fault:;ram:"
-		"1k",
+		"fault:;fault:;fault:;fault:;fault:;fault:;fault:;fault:;ram:1",
 		"fault:;fault:;fault:;fault:;fault:;fault:;fault:;aio:@/disk",
 		"aio:@!fault:;fault:;fault:;fault:;fault:;fault:;fault:;ram:1k",
 	};
