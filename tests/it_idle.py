@@ -114,7 +114,7 @@ def spinning_needs_no_event_of_the_guest():
             return [r["kicks_per_io"] for r in runs]
 
         spinning = min(kicks("--polling", "fixed:8000", "--wait", "spin"))
-        asleep = max(kicks("--polling", "event"))
+        asleep = max(kicks("--polling", "event", "--think", "300us"))
         print("kicks per I/O: fixed %.4f, event %.4f" % (spinning, asleep))
         assert spinning <= 0.1, spinning
         assert asleep > 0.5, asleep
