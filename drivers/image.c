@@ -27,6 +27,15 @@ struct image_port {
 	struct image *image;
 	struct port *port;
 	unsigned in_flight;
+	/*
+	 * One flush at a time, for itself and for its group: the kernel tells
+	 * one of two concurrent ones of lost pages, and the other, which it
+	 * told all is well, may end first.  Those that come meanwhile wait and
+	 * then share the next.
+	 */
+	bool flushing;
+	struct io *group; /* answered with the one in flight */
+	struct io *waiting, **waiting_tail;
 };
 
 static int check_size(const char *spec, uint64_t bytes)
@@ -94,6 +103,7 @@ int image_port_open(struct image *image, struct wait *wait, unsigned depth,
 	if (!port)
 		return -ENOMEM;
 	port->image = image;
+	port->waiting_tail = &port->waiting;
 	err = port_open(image->node, wait, depth, &port->port);
 	if (err) {
 		free(port);
@@ -147,16 +157,52 @@ static int flush_result(struct image *image, int err)
 	return err;
 }
 
-static void image_done(struct io *io, int err)
+/* io is over: to its submitter. */
+static void end(struct io *io, int err)
 {
 	struct image_port *port = io->image;
 
-	if (io->op == IO_FLUSH)
-		err = flush_result(port->image, err);
 	count(port->image, io, err);
 	port->in_flight--;
 	io->done = io->answer;
 	io->done(io, err);
+}
+
+static void image_done(struct io *io, int err)
+{
+	end(io, err);
+}
+
+static void flush_done(struct io *io, int err);
+
+/* Start one flush for all that wait. */
+static void start_flush(struct image_port *port)
+{
+	struct io *io = port->waiting;
+
+	if (!io || port->flushing)
+		return;
+	port->group = io->next;
+	port->waiting = NULL;
+	port->waiting_tail = &port->waiting;
+	port->flushing = true;
+	io->done = flush_done;
+	port_submit(port->port, io);
+}
+
+static void flush_done(struct io *io, int err)
+{
+	struct image_port *port = io->image;
+	struct io *group = port->group, *next;
+
+	err = flush_result(port->image, err);
+	port->group = NULL;
+	port->flushing = false;
+	for (end(io, err); group; group = next) {
+		next = group->next;
+		end(group, err);
+	}
+	start_flush(port);
 }
 
 static int check(const struct image *image, const struct io *io)
@@ -188,10 +234,16 @@ void image_submit(struct image_port *port, struct io *io)
 	io->answer = io->done;
 	io->done = image_done;
 	port->in_flight++;
-	if (err || (!io->len && io->op != IO_FLUSH))
-		image_done(io, err); /* drivers never see an empty range */
-	else
+	if (err || (!io->len && io->op != IO_FLUSH)) {
+		end(io, err); /* drivers never see an empty range */
+	} else if (io->op == IO_FLUSH) {
+		io->next = NULL;
+		*port->waiting_tail = io;
+		port->waiting_tail = &io->next;
+		start_flush(port);
+	} else {
 		port_submit(port->port, io);
+	}
 }
 
 unsigned image_turn(struct image_port *port)

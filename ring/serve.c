@@ -49,7 +49,8 @@ void serve_set_due(struct queue *queue)
 
 static bool is_transient(int err)
 {
-	return err == -EAGAIN || err == -EBUSY || err == -EINTR;
+	return err == -EAGAIN || err == -EBUSY || err == -EINTR ||
+	       err == -ENOMEM;
 }
 
 /* Try the step again later.  False: it has been tried for long enough. */

@@ -164,14 +164,44 @@ END_TEST
 START_TEST(a_flush_that_a_failed_one_overtook_fails)
 {
 	struct rig_io slow = { .io = { .op = IO_FLUSH, .done = rig_done } };
-	struct disk a;
+	struct disk a, b;
 
-	/* the first is held up, and the second fails above it */
+	/* the first is held up, and the second, of another thread, fails */
 	open_disk(&a, "fault:op=flush,nth=2;delay:us=1000;ram:1m", 0);
+	open_port(&b, a.image);
 	image_submit(a.port, &slow.io);
 	ck_assert_uint_eq(slow.dones, 0);
-	ck_assert_int_eq(do_io(&a, IO_FLUSH, 0, 0, NULL), -EIO);
+	ck_assert_int_eq(do_io(&b, IO_FLUSH, 0, 0, NULL), -EIO);
 	ck_assert_int_eq(finish(&a, &slow), -EIO);
+	close_port(&b);
+	close_disk(&a);
+}
+END_TEST
+
+/*
+ * The kernel tells one flush of lost pages: two at a time, and the one that
+ * was told nothing might be answered first.
+ */
+START_TEST(flushes_that_come_meanwhile_wait_and_share_the_next)
+{
+	struct rig_io flush[4];
+	struct disk a;
+
+	/* the first is fine; the second, which the others share, fails */
+	open_disk(&a, "delay:us=2000;fault:op=flush,nth=2,err=EIO;ram:1m", 0);
+	for (unsigned i = 0; i < 4; i++) {
+		flush[i] = (struct rig_io){ .io = { .op = IO_FLUSH,
+						    .done = rig_done } };
+		image_submit(a.port, &flush[i].io);
+	}
+	ck_assert_uint_eq(image_in_flight(a.port), 4);
+	ck_assert_int_eq(finish(&a, &flush[0]), 0);
+	for (unsigned i = 1; i < 4; i++) {
+		ck_assert_uint_eq(flush[i].dones, 0);
+	}
+	for (unsigned i = 1; i < 4; i++)
+		ck_assert_int_eq(finish(&a, &flush[i]), -EIO);
+	ck_assert_uint_eq(image_in_flight(a.port), 0);
 	close_disk(&a);
 }
 END_TEST
@@ -259,6 +289,8 @@ int main(void)
 	tcase_add_test(tcase, a_read_only_disk_is_not_written);
 	tcase_add_test(tcase, a_failed_flush_stays_failed);
 	tcase_add_test(tcase, a_flush_that_a_failed_one_overtook_fails);
+	tcase_add_test(tcase,
+		       flushes_that_come_meanwhile_wait_and_share_the_next);
 	tcase_add_loop_test(
 		tcase, a_flush_that_was_not_tried_may_be_tried_again, 0, 4);
 	tcase_add_test(tcase, stats_count_what_is_done);
