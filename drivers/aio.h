@@ -41,7 +41,7 @@ struct aio_context {
 	bool no_poll; /* this kernel or this wait cannot do it with poll */
 	bool hooked; /* our hook is in wait: no eventfd is needed */
 	bool polling; /* poll is in the kernel */
-	bool signalled; /* event_fd may be readable */
+	unsigned signals; /* to event_fd, owed by the kernel or not yet read */
 	bool has_kept;
 	int event_fd;
 	struct iocb poll;

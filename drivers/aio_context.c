@@ -118,11 +118,14 @@ static bool aio_context_arm(void *arg)
 	struct aio_context *context = arg;
 	uint64_t count;
 
-	/* before the look: what comes after it makes it readable again */
-	if (context->signalled &&
-	    (read(context->event_fd, &count, sizeof(count)) > 0 ||
-	     errno == EAGAIN))
-		context->signalled = !context->hooked && context->pending;
+	/*
+	 * Before the look: what comes after it makes it readable again.
+	 * Counted, because the kernel writes to it after it shows the event:
+	 * one that was taken already may still make it readable.
+	 */
+	if (context->signals &&
+	    read(context->event_fd, &count, sizeof(count)) > 0)
+		context->signals -= (unsigned)count;
 	if (context->has_kept)
 		return true;
 	if (context->ring)
@@ -202,13 +205,16 @@ void aio_context_add(struct aio_context *context, struct iocb *iocb)
 	}
 	if (!context->hooked) {
 		io_set_eventfd(iocb, context->event_fd);
-		context->signalled = true;
+		context->signals++;
 	}
 	context->pending++;
 }
 
 void aio_context_drop(struct aio_context *context)
 {
+	/* how a sleep ends is not chosen anew while anything is pending */
+	if (!context->hooked)
+		context->signals--;
 	context->pending--;
 }
 

@@ -245,14 +245,19 @@ static void start(struct req *req)
 }
 
 /* A barrier starts when everything taken before it has been answered. */
+static bool barrier_can_start(const struct queue *queue)
+{
+	const struct req *req = queue->barrier;
+
+	return req && req->step == REQ_COPY_IN && queue->pool.used == 1 &&
+	       !queue->staged && !queue->retries;
+}
+
 static unsigned start_barrier(struct queue *queue)
 {
-	struct req *req = queue->barrier;
-
-	if (!req || req->step != REQ_COPY_IN || queue->pool.used != 1 ||
-	    queue->staged || queue->retries)
+	if (!barrier_can_start(queue))
 		return 0;
-	start(req);
+	start(queue->barrier);
 	return 1;
 }
 
@@ -460,7 +465,8 @@ bool serve_turn(struct queue *queue)
 			n += image_turn(queue->port);
 		n += answer(queue);
 		active |= n > 0;
-	} while (n > 0 && ++passes < PASSES_MAX);
+		/* a barrier that may start now is announced by nothing else */
+	} while (n > 0 && (++passes < PASSES_MAX || barrier_can_start(queue)));
 	return active;
 }
 

@@ -324,6 +324,40 @@ START_TEST(an_idle_wait_sleeps_until_its_date)
 }
 END_TEST
 
+/*
+ * The kernel shows an event and then writes to the eventfd, and who sees the
+ * one may be asleep again before the other.
+ */
+START_TEST(a_late_eventfd_wakes_once)
+{
+	struct pollfd pfd = { .events = POLLIN };
+	struct bench b;
+	uint64_t one = 1, late;
+	unsigned n;
+
+	bench_open(&b, (enum mode)_i);
+	submit_slow(&b.context, &b.iocb, b.iocb_fd);
+	ck_assert_int_eq(write(b.iocb_fd, &one, sizeof(one)), sizeof(one));
+	while (!take(&b))
+		;
+	/* not written yet */
+	pfd.fd = b.context.event_fd;
+	ck_assert_int_eq(poll(&pfd, 1, 30000), 1);
+	ck_assert_int_eq(read(pfd.fd, &late, sizeof(late)), sizeof(late));
+	b.source.due_ns = clock_ns() + 10 * 1000000;
+	doze(&b);
+	take(&b);
+	ck_assert_int_eq(write(pfd.fd, &late, sizeof(late)), sizeof(late));
+	b.source.due_ns = clock_ns() + 50 * 1000000;
+	for (n = 0; clock_ns() < b.source.due_ns; n++) {
+		doze(&b);
+		take(&b);
+	}
+	ck_assert_uint_le(n, 10); /* that is no sleep */
+	bench_close(&b);
+}
+END_TEST
+
 START_TEST(a_date_ends_a_sleep_with_io_in_flight)
 {
 	struct bench b;
@@ -618,6 +652,8 @@ int main(void)
 			    SECOND);
 	tcase_add_loop_test(context, an_idle_wait_sleeps_until_its_date, 0,
 			    SECOND);
+	tcase_add_loop_test(context, a_late_eventfd_wakes_once, EVENTFD,
+			    FOREIGN + 1);
 	tcase_add_loop_test(context, a_date_ends_a_sleep_with_io_in_flight, 0,
 			    SECOND);
 	suite_add_tcase(suite, context);

@@ -38,10 +38,14 @@ static int refuse(struct guest *guest, enum guest_direction direction,
 	return copy_err ? -EIO : 0;
 }
 
+static void (*answered)(void); /* what the guest does when it is told */
+
 static int notify(struct guest *guest)
 {
 	(void)guest;
 	nr_notified++;
+	if (answered)
+		answered();
 	return 0;
 }
 
@@ -86,6 +90,7 @@ static void setup(void)
 	memset(&queue, 0, sizeof(queue));
 	copy_err = 0;
 	nr_copies = nr_notified = 0;
+	answered = NULL;
 	shared->rsp_event = 1;
 	ck_assert_int_eq(wait_init(&queue.wait, false), 0);
 	ck_assert_int_eq(image_open("ram:1m", 0, &image), 0);
@@ -229,6 +234,39 @@ START_TEST(a_barrier_that_waits_for_others_goes_with_its_guest)
 }
 END_TEST
 
+/* ---- a guest that is as fast as we are ---- */
+
+static int left_to_ask;
+
+static void ask_another(void)
+{
+	shared->rsp_event = shared->rsp_prod + 1;
+	if (left_to_ask < 0)
+		return;
+	ask(READ, 1, 1);
+	if (left_to_ask-- == 0)
+		ask(BARRIER, 2, 1);
+}
+
+/*
+ * However many passes of a turn there were before: the thread sleeps next, and
+ * nothing but the barrier itself could wake it.
+ */
+START_TEST(no_turn_ends_with_a_barrier_that_could_start)
+{
+	left_to_ask = _i;
+	answered = ask_another;
+	ask_another();
+	/* a turn that leaves requests on the ring finds them when it arms */
+	do
+		serve_turn(&queue);
+	while (serve_takes(&queue) && ring_pending(&queue.ring));
+	ck_assert_msg(status(2) == BLKIF_RSP_OKAY,
+		      "after %d passes: the barrier waits for ever", _i);
+	ck_assert(serve_idle(&queue));
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("serve");
@@ -246,6 +284,8 @@ int main(void)
 		(int)(sizeof(waiting) / sizeof(waiting[0])));
 	tcase_add_test(tcase,
 		       a_barrier_that_waits_for_others_goes_with_its_guest);
+	tcase_add_loop_test(tcase, no_turn_ends_with_a_barrier_that_could_start,
+			    0, 40);
 	suite_add_tcase(suite, tcase);
 	runner = srunner_create(suite);
 	srunner_run_all(runner, CK_NORMAL);
