@@ -21,7 +21,7 @@ LAYERS := tools/ctl ring drivers evtchn poll
 LIBS := $(foreach l,$(LAYERS),$(O)/lib$(notdir $(l)).a)
 LINK := -laio -lxenevtchn -lxengnttab -ljson-c
 PROGRAMS := $(O)/bin/tapdisk $(O)/bin/tap-ctl \
-	$(O)/bin/blkfront-bench $(O)/bin/sqlite-bench
+	$(O)/bin/blkfront-bench $(O)/bin/sqlite-bench $(O)/bin/polling-sim
 TESTS := $(patsubst tests/%.c,$(O)/tests/%,$(wildcard tests/test_*.c))
 
 objs = $(patsubst %.c,$(O)/%.o,$(wildcard $(1)/*.c))
@@ -58,6 +58,10 @@ endef
 
 $(O)/bin/tapdisk: $(call objs,tools/tapdisk) $(LIBS)
 $(O)/bin/tap-ctl: $(call objs,tools/tap-ctl) $(LIBS)
+$(O)/bin/polling-sim: $(call objs,tools/polling-sim) $(LIBS)
+$(O)/bin/polling-sim: LINK += -lm
+# A trace is to be the same on machines that could fuse.
+$(O)/tools/polling-sim/%.o: BASE += -ffp-contract=off
 $(O)/bin/blkfront-bench: $(O)/tests/bench/blkfront_bench.o $(O)/libtests.a \
 	$(LIBS)
 $(O)/bin/blkfront-bench: LINK += -lm

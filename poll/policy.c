@@ -8,20 +8,14 @@
  * choice make a change of the guest cheap.  The guard answers somebody who
  * plays against the threshold.
  *
- * It knows numbers and no clock.  In these ranges every product fits: beta
- * below 2^20 + 1, rho below 2^17 + 1, a bin's edge below 2^24, a sleep below
- * 2^28 + 1, the weights of a memory below 2^17 + 1 together.
+ * It knows numbers and no clock.  In their ranges every product fits: beta at
+ * most 2^20, rho 2^17, a time 2^31, a sleep 2^28.
  */
 #include "poll/policy.h"
 
 #include <string.h>
 
 #define Q 16
-
-#define FIRST_LOG2 9 /* bin 0 ends below 2^9 ns */
-#define LAST_BIN (POLICY_BINS - 1)
-#define GAP_WEIGHT 256
-#define GAP_SPILL (GAP_WEIGHT / 8) /* of it into each of the next two bins */
 
 /*
  * Flat: halving or doubling any of these moves the mean cost by less than a
@@ -34,12 +28,8 @@
 #define CONTEXT_READY 8
 #define FAST_READY 4
 #define AVERAGE_LOG2 5 /* waits over which experts are compared */
-#define LAZY_LOG2 4 /* spinning has to save this share of a sleep */
-#define WIDER_LOG2 4 /* a threshold grows while this is all it costs ... */
-#define WIDER_BINS                                                \
-	4 /* ... by at most an octave: tails are longer than seen \
-	   */
-#define FAR_WEIGHT GAP_WEIGHT /* the fast memory has one gap without end */
+#define FAR_WEIGHT \
+	POLICY_MEMORY_GAP /* the fast memory has one gap without end */
 #define LEAD_SLEEPS 16 /* a lead over break-even is remembered up to this */
 #define DEBT_SLEEPS 2 /* and a debt up to this */
 #define EAGER_WAITS 64 /* then the slow memory only looks every 8th time */
@@ -50,34 +40,18 @@ static uint64_t least(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* The longest gap that bin @i holds: quarter octaves. */
-static uint64_t edge_ns(unsigned i)
-{
-	return ((UINT64_C(4) + i % 4) << (FIRST_LOG2 - 2 + i / 4)) - 1;
-}
-
-static uint64_t middle_ns(unsigned i)
-{
-	return i ? (edge_ns(i - 1) + edge_ns(i)) / 2 : edge_ns(0) / 2;
-}
-
-static unsigned bin_of(uint64_t gap_ns)
-{
-	unsigned log2, i;
-
-	if (gap_ns < UINT64_C(1) << FIRST_LOG2)
-		return 0;
-	log2 = 63 - (unsigned)__builtin_clzll(gap_ns);
-	i = (log2 - FIRST_LOG2) * 4 + ((gap_ns >> (log2 - 2)) & 3) + 1;
-	return i < LAST_BIN ? i : LAST_BIN;
-}
-
 /* The one division, off the path of a wait unless rho changed. */
 static void derive(struct policy *p)
 {
+	struct policy_figures *f = &p->figures;
+
 	p->sleep_ns = p->w0_ns + (p->beta * p->cw_ns >> Q);
 	p->even_ns = least((p->sleep_ns << Q) / (p->beta + (p->rho >> 2)),
 			   p->max_ns);
+	f->beta = p->beta;
+	f->fail = p->beta + p->rho;
+	f->sleep = p->sleep_ns << Q;
+	f->version++;
 }
 
 void policy_price(struct policy *p, uint32_t beta_q16)
@@ -88,12 +62,13 @@ void policy_price(struct policy *p, uint32_t beta_q16)
 
 void policy_limit(struct policy *p, uint64_t max_ns)
 {
-	unsigned bins = 0;
+	unsigned bin;
 
 	p->max_ns = least(max_ns, POLICY_TIME_MAX_NS);
-	while (bins < POLICY_BINS && edge_ns(bins) <= p->max_ns)
-		bins++;
-	p->reach = bins < 64 ? (UINT64_C(1) << bins) - 1 : UINT64_MAX;
+	p->figures.reach = 0;
+	for (bin = 0; bin < POLICY_MEMORY_BINS; bin++)
+		if (policy_memory_edge_ns(bin) <= p->max_ns)
+			p->figures.reach |= UINT64_C(1) << bin;
 	derive(p);
 }
 
@@ -128,108 +103,21 @@ uint64_t policy_cost(const struct policy *p, uint64_t threshold_ns,
 	return p->sleep_ns + ((p->beta + p->rho) * threshold_ns >> Q);
 }
 
-static void halve(struct policy_memory *m)
-{
-	uint64_t left;
-	unsigned i;
-
-	m->gaps >>= 1;
-	m->total = 0;
-	for (left = m->used; left; left &= left - 1) {
-		i = (unsigned)__builtin_ctzll(left);
-		m->weight[i] >>= 1;
-		m->total += m->weight[i];
-		if (!m->weight[i])
-			m->used &= ~(UINT64_C(1) << i);
-	}
-}
-
-static void remember(struct policy_memory *m, unsigned bin, unsigned memory)
-{
-	unsigned next = bin < LAST_BIN ? bin + 1 : LAST_BIN;
-	unsigned after = next < LAST_BIN ? next + 1 : LAST_BIN;
-
-	m->weight[bin] += GAP_WEIGHT - 2 * GAP_SPILL;
-	m->weight[next] += GAP_SPILL;
-	m->weight[after] += GAP_SPILL;
-	m->used |=
-		UINT64_C(1) << bin | UINT64_C(1) << next | UINT64_C(1) << after;
-	m->total += GAP_WEIGHT;
-	m->gaps++;
-	if (m->gaps >= 2 * memory)
-		halve(m);
-}
-
-/* One pass over the bins: what was spun and what is left if it ended here. */
-struct scan {
-	uint64_t left; /* weight of the gaps beyond */
-	uint64_t spun; /* weight times length of those before */
-};
-
-static void scan_past(struct scan *s, const struct policy_memory *m, unsigned i)
-{
-	s->left -= m->weight[i];
-	s->spun += m->weight[i] * middle_ns(i);
-}
-
-/* Q16, times the weight; @far is the weight of gaps without end. */
-static uint64_t scan_cost(const struct policy *p, const struct scan *s,
-			  unsigned i, uint64_t far)
-{
-	uint64_t failed = (p->beta + p->rho) * edge_ns(i);
-
-	return p->beta * s->spun + s->left * ((p->sleep_ns << Q) + failed) +
-	       far * failed;
-}
-
-/* The threshold with the least cost over the gaps of @m. */
-static void solve(const struct policy *p, struct policy_memory *m, uint64_t far)
-{
-	struct scan s = { .left = m->total }, at_best = s;
-	uint64_t best = m->total * (p->sleep_ns << Q);
-	uint64_t bins, cost;
-	int at = -1;
-	unsigned i, end;
-
-	best -= best >> LAZY_LOG2;
-	/* an empty bin has nothing to gain */
-	for (bins = m->used & p->reach; bins; bins &= bins - 1) {
-		i = (unsigned)__builtin_ctzll(bins);
-		scan_past(&s, m, i);
-		cost = scan_cost(p, &s, i, far);
-		if (cost < best) {
-			best = cost;
-			at = (int)i;
-			at_best = s;
-		}
-	}
-	m->threshold_ns = 0;
-	if (at < 0)
-		return;
-
-	m->threshold_ns = (uint32_t)edge_ns((unsigned)at);
-	best += best >> WIDER_LOG2;
-	end = (unsigned)at + 1 + WIDER_BINS;
-	for (i = (unsigned)at + 1; i < end && i < POLICY_BINS; i++) {
-		if (!(p->reach >> i & 1))
-			break;
-		scan_past(&at_best, m, i);
-		if (scan_cost(p, &at_best, i, far) <= best)
-			m->threshold_ns = (uint32_t)edge_ns(i);
-	}
-}
-
 /* Decayed least squares through the origin, in units of 1024 ns. */
 static void learn_rho(struct policy *p, uint64_t spun_ns, uint64_t delay_ns)
 {
 	uint64_t x = least(spun_ns >> 10, 1 << 20);
 	uint64_t y = least(delay_ns >> 10, 1 << 20);
+	uint64_t rho;
 
 	p->spun_square += x * x - (p->spun_square >> 4);
 	p->spun_delay += x * y - (p->spun_delay >> 4);
 	if (p->spun_square < 256)
 		return;
-	p->rho = least((p->spun_delay << Q) / p->spun_square, POLICY_RHO_MAX);
+	rho = least((p->spun_delay << Q) / p->spun_square, POLICY_RHO_MAX);
+	if (rho == p->rho)
+		return;
+	p->rho = rho;
 	derive(p);
 }
 
@@ -306,16 +194,17 @@ static void charge(struct policy *p, uint64_t gap_ns)
 
 static void learn_gap(struct policy *p, uint64_t gap_ns)
 {
-	struct policy_memory *m = &p->context[p->here];
-	unsigned bin = bin_of(gap_ns);
+	struct policy_memory *context = &p->context[p->here];
+	const struct policy_figures *f = &p->figures;
+	unsigned bin = policy_memory_bin(gap_ns);
 
-	remember(m, bin, CONTEXT_MEMORY);
-	remember(&p->slow, bin, SLOW_MEMORY);
-	remember(&p->fast, bin, FAST_MEMORY);
-	solve(p, m, 0);
-	solve(p, &p->fast, FAR_WEIGHT);
+	policy_memory_add(context, bin, CONTEXT_MEMORY);
+	policy_memory_add(&p->slow, bin, SLOW_MEMORY);
+	policy_memory_add(&p->fast, bin, FAST_MEMORY);
+	policy_memory_solve(context, f, 0);
+	policy_memory_solve(&p->fast, f, FAR_WEIGHT);
 	if (p->waits % 8 == 0 || p->waits < EAGER_WAITS)
-		solve(p, &p->slow, 0);
+		policy_memory_solve(&p->slow, f, 0);
 }
 
 void policy_end(struct policy *p, uint64_t observed_ns, uint64_t spun_ns,

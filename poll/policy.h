@@ -24,6 +24,7 @@
 #include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include "poll/policy_memory.h"
 
 #define POLICY_ONE 65536 /* prices are Q16: this is 1.0 */
 #define POLICY_BETA_MAX (16 * POLICY_ONE)
@@ -32,9 +33,6 @@
 #define POLICY_WAKE_MAX_NS (UINT64_C(1) << 27) /* w0 is at most this */
 #define POLICY_SLEEP_CPU_MAX_NS (UINT64_C(1) << 23) /* and cw this */
 #define POLICY_DELAY_UNKNOWN (-1)
-
-/* Of a histogram of gaps: four bins an octave, from 512 ns to 16 ms. */
-#define POLICY_BINS 64
 
 /* What was asked for last before the wait. */
 enum policy_op { POLICY_READ, POLICY_WRITE, POLICY_FLUSH, NR_POLICY_OPS };
@@ -52,15 +50,6 @@ enum policy_expert {
 	NR_POLICY_EXPERTS
 };
 
-/* Gaps seen, and the threshold that would have cost least. */
-struct policy_memory {
-	uint32_t weight[POLICY_BINS];
-	uint64_t used; /* bit i: weight[i] is not 0 */
-	uint32_t total; /* of the weights */
-	uint32_t gaps; /* halved with the weights */
-	uint32_t threshold_ns;
-};
-
 /* The caller embeds it and looks at nothing in it but through functions. */
 struct policy {
 	/* given */
@@ -76,9 +65,9 @@ struct policy {
 	int64_t average[NR_POLICY_EXPERTS]; /* decayed cost of a wait, ns */
 	int64_t debt; /* what the picks lost against break-even, ns */
 	/* derived from the above whenever it changes */
+	struct policy_figures figures;
 	uint64_t sleep_ns; /* what a sleep costs, in latency */
 	uint64_t even_ns; /* the break-even threshold */
-	uint64_t reach; /* bit i: bin i ends within max_ns */
 	/* the wait in progress, and the one before */
 	uint64_t proposed_ns[NR_POLICY_EXPERTS];
 	uint32_t waits;

@@ -111,7 +111,7 @@ static void check_memory(const struct policy_memory *m)
 	uint64_t total = 0, used = 0;
 	unsigned i;
 
-	for (i = 0; i < POLICY_BINS; i++) {
+	for (i = 0; i < POLICY_MEMORY_BINS; i++) {
 		total += m->weight[i];
 		if (m->weight[i])
 			used |= UINT64_C(1) << i;
@@ -334,7 +334,7 @@ static double cpu_of(const struct policy_memory *m)
 	double cpu = 0, middle, low = 0, high;
 	unsigned i;
 
-	for (i = 0; i < POLICY_BINS; i++) {
+	for (i = 0; i < POLICY_MEMORY_BINS; i++) {
 		high = (4 + i % 4) * exp2(7 + i / 4) - 1;
 		middle = (low + high) / 2;
 		low = high;
