@@ -149,7 +149,10 @@ static void do_synchronously(struct slot *slot)
 	int64_t res;
 
 	if (io->op == IO_FLUSH) {
-		give_to_worker(slot);
+		if (io->at_once)
+			finish(slot, fdatasync(fd) < 0 ? -errno : 0);
+		else
+			give_to_worker(slot);
 		return;
 	}
 	do {
@@ -195,7 +198,7 @@ static void start(struct slot *slot, struct io *io)
 	if (io->op == IO_DISCARD || io->op == IO_WRITE_ZEROES ||
 	    (io->op == IO_FLUSH && p->no_fdsync))
 		give_to_worker(slot);
-	else if (p->synchronous)
+	else if (p->synchronous || io->at_once)
 		do_synchronously(slot);
 	else
 		enqueue(slot);

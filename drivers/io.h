@@ -9,6 +9,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct image_port;
@@ -28,6 +29,8 @@ struct io {
 	uint64_t len; /* bytes; 0 for a flush */
 	void *buf; /* len bytes for read and write, else NULL */
 	void (*done)(struct io *io, int err); /* err: 0 or -errno */
+	bool at_once; /* nothing else waits: it may be done before submit
+			 returns */
 	/* whoever holds it may use these */
 	struct io *next;
 	uint64_t held; /* a date, a count: the holder's business */

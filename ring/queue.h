@@ -20,6 +20,7 @@
 #include "evtchn/guest.h"
 #include "poll/log.h"
 #include "poll/mailbox.h"
+#include "poll/sync.h"
 #include "poll/wait.h"
 #include "ring/req.h"
 #include "ring/ring.h"
@@ -87,6 +88,7 @@ struct queue {
 	struct req *retries; /* waiting for their next try */
 	struct guest_copy *copies; /* room for every segment of the ring */
 	struct req_pool pool;
+	struct sync sync; /* lone requests: at once or later */
 	struct queue_counters counters;
 	struct wait_source ring_source, box_source, clock_source;
 	uint64_t trim_ns; /* when to give the buffers back */

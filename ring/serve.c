@@ -9,6 +9,7 @@
 #include <string.h>
 #include "poll/clock.h"
 #include "poll/counter.h"
+#include "ring/copy.h"
 #include "ring/queue.h"
 #include "ring/serve.h"
 
@@ -106,54 +107,6 @@ static unsigned run_dates(struct queue *queue)
 	return n;
 }
 
-/* ---- the guest's memory ---- */
-
-static unsigned describe(struct req *req, struct guest_copy *copies)
-{
-	uint8_t *local = req->buf;
-	unsigned i;
-
-	for (i = 0; i < req->parsed.nr_segments; i++) {
-		const struct parse_segment *seg = &req->parsed.segments[i];
-
-		copies[i] = (struct guest_copy){
-			.gref = seg->gref,
-			.offset = seg->offset,
-			.len = seg->len,
-			.local = local,
-		};
-		local += seg->len;
-	}
-	return i;
-}
-
-/*
- * Copy the data of every request of @list that is at @step, in one call.  A
- * request of which any segment failed gets err.
- */
-static void copy_list(struct queue *queue, struct req *list, enum req_step step,
-		      enum guest_direction direction)
-{
-	struct guest_copy *copy = queue->copies;
-	unsigned n = 0;
-
-	for (struct req *r = list; r; r = r->next)
-		if (r->step == step)
-			n += describe(r, queue->copies + n);
-	if (n == 0 ||
-	    !queue->guest_ops->copy(queue->guest, direction, queue->copies, n))
-		return;
-	for (struct req *r = list; r; r = r->next) {
-		if (r->step != step)
-			continue;
-		for (unsigned i = 0; i < r->parsed.nr_segments; i++, copy++)
-			if (copy->err && (!r->err || r->err == -EAGAIN))
-				r->err = copy->err;
-		if (r->err)
-			counter_add(&queue->counters.copy_errors, 1);
-	}
-}
-
 /* ---- the steps ---- */
 
 static bool writes_data(const struct parsed *p)
@@ -209,6 +162,35 @@ static void io_done(struct io *io, int err)
 	issue(req);
 }
 
+/*
+ * To the image.  A lone request may be done at once, on this thread; what it
+ * cost is measured now and then, of requests that are a single step.
+ */
+static void submit(struct req *req)
+{
+	struct queue *queue = req->queue;
+	bool spins = queue->wait.settings.spin_ns &&
+		     queue->wait.settings.mode != WAIT_EVENT;
+	enum policy_op op = queue->wait.op;
+	enum sync_way way = SYNC_LATER;
+	uint64_t start;
+
+	if (queue->pool.used == 1 && !queue->barrier &&
+	    req->parsed.has_data != req->parsed.flush_before)
+		way = sync_choose(&queue->sync, op, spins);
+	req->io.at_once = way != SYNC_LATER;
+	if (way == SYNC_LATER) {
+		image_submit(queue->port, &req->io);
+		return;
+	}
+	start = way == SYNC_TIMED ? clock_ns() : 0;
+	image_submit(queue->port, &req->io);
+	if (start)
+		sync_took(&queue->sync, op, clock_ns() - start);
+	/* a broken ring is told by take */
+	sync_returned(&queue->sync, ring_pending(&queue->ring) > 0);
+}
+
 /* Start the step the request is at. */
 static void issue(struct req *req)
 {
@@ -218,7 +200,7 @@ static void issue(struct req *req)
 	case REQ_FLUSH_BEFORE:
 	case REQ_FLUSH_AFTER:
 		req->io = (struct io){ .op = IO_FLUSH, .done = io_done };
-		image_submit(req->queue->port, &req->io);
+		submit(req);
 		break;
 	case REQ_DATA:
 		req->io = (struct io){
@@ -228,7 +210,7 @@ static void issue(struct req *req)
 			.buf = p->nr_segments ? req->buf : NULL,
 			.done = io_done,
 		};
-		image_submit(req->queue->port, &req->io);
+		submit(req);
 		break;
 	case REQ_COPY_IN: /* start_staged's */
 	case REQ_COPY_OUT:
@@ -270,7 +252,7 @@ static void start_staged(struct queue *queue)
 		return;
 	queue->staged = NULL;
 	queue->staged_tail = &queue->staged;
-	copy_list(queue, list, REQ_COPY_IN, GUEST_TO_US);
+	copy_requests(queue, list, REQ_COPY_IN, GUEST_TO_US);
 	for (struct req *r = list; r; r = next) {
 		next = r->next;
 		if (is_transient(r->err) && r->step == REQ_COPY_IN && retry(r))
@@ -429,7 +411,7 @@ static unsigned answer(struct queue *queue)
 	queue->answers_tail = &queue->answers;
 	if (queue->state == RING_DRAINING)
 		return drop(queue, list);
-	copy_list(queue, list, REQ_COPY_OUT, US_TO_GUEST);
+	copy_requests(queue, list, REQ_COPY_OUT, US_TO_GUEST);
 	for (struct req *r = list; r; r = next) {
 		next = r->next;
 		if (r->step == REQ_COPY_OUT && is_transient(r->err) && retry(r))
