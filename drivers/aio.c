@@ -98,11 +98,22 @@ static void finish(struct slot *slot, int err)
 	io->done(io, err);
 }
 
+/*
+ * How an fdatasync that was tried has ended.  It tells once of pages that were
+ * lost, with whatever error writing them had met: where that is one of those
+ * that elsewhere mean "not now, nothing happened", it must not pass for one.
+ */
+static int flush_ended(int err)
+{
+	return err == -EAGAIN || err == -EBUSY || err == -ENOMEM ? -EIO : err;
+}
+
 static void work_done(struct mail *mail)
 {
 	struct slot *slot = (struct slot *)mail;
+	int err = slot->work.err;
 
-	finish(slot, slot->work.err);
+	finish(slot, slot->io->op == IO_FLUSH ? flush_ended(err) : err);
 }
 
 static void give_to_worker(struct slot *slot)
@@ -129,6 +140,8 @@ static bool advance(struct slot *slot, int64_t res, int *err)
 	if (res < 0) {
 		/* the rest of a transfer that was cut within a block */
 		*err = res == -EINVAL && slot->done ? -EIO : (int)res;
+		if (slot->io->op == IO_FLUSH)
+			*err = flush_ended((int)res);
 		return false;
 	}
 	if (slot->io->op == IO_FLUSH)

@@ -121,13 +121,6 @@ void image_port_close(struct image_port *port)
 	free(port);
 }
 
-/* The flush was refused before anything was lost: the next may be believed. */
-static bool untried(int err)
-{
-	return err == -EAGAIN || err == -EBUSY || err == -EINTR ||
-	       err == -ENOMEM;
-}
-
 static void count(struct image *image, const struct io *io, int err)
 {
 	enum io_op op = io->op;
@@ -148,7 +141,7 @@ static int flush_result(struct image *image, int err)
 {
 	int none = 0;
 
-	if (err && !untried(err))
+	if (err && !io_refused(err))
 		__atomic_compare_exchange_n(&image->flush_err, &none, err,
 					    false, __ATOMIC_RELAXED,
 					    __ATOMIC_RELAXED);

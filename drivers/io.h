@@ -9,6 +9,7 @@
  */
 #pragma once
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -38,3 +39,10 @@ struct io {
 	struct image_port *image;
 	void (*answer)(struct io *io, int err); /* the submitter's done */
 };
+
+/* It was refused before anything happened: it may be tried again, later. */
+static inline bool io_refused(int err)
+{
+	return err == -EAGAIN || err == -EBUSY || err == -EINTR ||
+	       err == -ENOMEM;
+}

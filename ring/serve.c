@@ -48,12 +48,6 @@ void serve_set_due(struct queue *queue)
 	queue->clock_source.due_ns = due;
 }
 
-static bool is_transient(int err)
-{
-	return err == -EAGAIN || err == -EBUSY || err == -EINTR ||
-	       err == -ENOMEM;
-}
-
 /* Try the step again later.  False: it has been tried for long enough. */
 static bool retry(struct req *req)
 {
@@ -151,7 +145,7 @@ static void io_done(struct io *io, int err)
 		to_answers(req); /* where it is dropped */
 		return;
 	}
-	if (err && is_transient(err) && retry(req))
+	if (err && io_refused(err) && retry(req))
 		return;
 	if (err) {
 		req->err = err;
@@ -255,7 +249,7 @@ static void start_staged(struct queue *queue)
 	copy_requests(queue, list, REQ_COPY_IN, GUEST_TO_US);
 	for (struct req *r = list; r; r = next) {
 		next = r->next;
-		if (is_transient(r->err) && r->step == REQ_COPY_IN && retry(r))
+		if (io_refused(r->err) && r->step == REQ_COPY_IN && retry(r))
 			continue;
 		if (r->err) {
 			r->step = REQ_ANSWER;
@@ -414,7 +408,7 @@ static unsigned answer(struct queue *queue)
 	copy_requests(queue, list, REQ_COPY_OUT, US_TO_GUEST);
 	for (struct req *r = list; r; r = next) {
 		next = r->next;
-		if (r->step == REQ_COPY_OUT && is_transient(r->err) && retry(r))
+		if (r->step == REQ_COPY_OUT && io_refused(r->err) && retry(r))
 			continue;
 		if (r->err && (r->parsed.has_data || r->parsed.flush_before))
 			tell_error(queue, r);

@@ -21,6 +21,8 @@ enum {
 	INFO_READONLY = 4, /* VDISK_READONLY */
 };
 
+#define FLUSH_AGAIN_NS (CLOCK_SECOND / 100)
+
 /* ---- small things ---- */
 
 void vbd_tell(struct vbd *vbd, enum vbd_event event)
@@ -111,11 +113,33 @@ static void close_image(struct vbd *vbd)
 	vbd->image = NULL;
 }
 
+static void flush_done(struct io *io, int err);
+
+static void flush(void *arg)
+{
+	struct vbd *vbd = arg;
+
+	vbd->flush = (struct io){ .op = IO_FLUSH, .done = flush_done };
+	main_port_submit(vbd->port, &vbd->flush);
+}
+
+/* As patient as with a guest's flush. */
+static bool flush_may_be_tried_again(const struct vbd *vbd, int err)
+{
+	return io_refused(err) && !vbd->forced &&
+	       clock_ns() - vbd->flush_since_ns <
+		       vbd->options.retry_s * CLOCK_SECOND;
+}
+
 static void flush_done(struct io *io, int err)
 {
 	struct vbd *vbd =
 		(struct vbd *)((char *)io - offsetof(struct vbd, flush));
 
+	if (flush_may_be_tried_again(vbd, err)) {
+		loop_timer_set(vbd->loop, &vbd->flush_again, FLUSH_AGAIN_NS);
+		return;
+	}
 	vbd->flushing = false;
 	vbd->flushed = true;
 	vbd->flush_err = err;
@@ -135,8 +159,8 @@ static bool put_away(struct vbd *vbd)
 		return false;
 	if (!vbd->flushed && !vbd->forced && vbd->info.writable) {
 		vbd->flushing = true;
-		vbd->flush = (struct io){ .op = IO_FLUSH, .done = flush_done };
-		main_port_submit(vbd->port, &vbd->flush);
+		vbd->flush_since_ns = clock_ns();
+		flush(vbd);
 		return false;
 	}
 	close_image(vbd);
@@ -223,6 +247,7 @@ int vbd_create(struct loop *loop, uint16_t minor, int marker_fd,
 	if (listener)
 		vbd->listener = *listener;
 	vbd->progress = (struct loop_defer){ .fn = progress, .arg = vbd };
+	vbd->flush_again = (struct loop_timer){ .fn = flush, .arg = vbd };
 	granularity_read(&vbd->granularity);
 	vbd->base = (struct vbd_polling){ .mode = WAIT_EVENT, .align = true };
 	err = mailbox_init(&vbd->box);

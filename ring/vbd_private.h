@@ -47,6 +47,8 @@ struct vbd {
 	struct io flush; /* before the image is closed */
 	bool flushing, flushed;
 	int flush_err;
+	struct loop_timer flush_again; /* it was refused */
+	uint64_t flush_since_ns;
 
 	struct vbd_reply *pause_replies, *close_replies;
 	struct {

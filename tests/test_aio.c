@@ -30,6 +30,7 @@ static struct {
 	unsigned refusals; /* so many calls are -EAGAIN */
 	unsigned interruptions; /* and before that, -EINTR */
 	bool cut; /* transfers end after their first half */
+	int lost; /* of fdatasync, once: pages could not be written */
 	uint32_t smallest; /* direct pread */
 	unsigned calls, with_eventfd, flushes;
 } kernel;
@@ -93,6 +94,11 @@ int io_submit(io_context_t context, long n, struct iocb **iocbs)
 int fdatasync(int fd)
 {
 	__atomic_fetch_add(&kernel.flushes, 1, __ATOMIC_RELAXED);
+	if (kernel.lost) {
+		errno = kernel.lost;
+		kernel.lost = 0;
+		return -1;
+	}
 	return syscall(SYS_fdatasync, fd) < 0 ? -1 : 0;
 }
 
@@ -527,6 +533,25 @@ START_TEST(a_flush_reaches_the_kernel)
 }
 END_TEST
 
+/*
+ * What became of lost pages is told once, in the words of whoever lost them: it
+ * must not look like something that was never tried, and can be tried again.
+ */
+START_TEST(a_flush_that_failed_is_not_taken_for_one_never_tried)
+{
+	static const int lost[] = { EAGAIN, EBUSY, ENOMEM, EIO, ENOSPC };
+	static const int want[] = { -EIO, -EIO, -EIO, -EIO, -ENOSPC };
+	struct store s;
+
+	kernel.no_fdsync = true;
+	store_open(&s, 0, 4);
+	kernel.lost = lost[_i];
+	ck_assert_int_eq(rig_do(&s.rig, IO_FLUSH, 0, 0, NULL), want[_i]);
+	ck_assert_int_eq(rig_do(&s.rig, IO_FLUSH, 0, 0, NULL), 0);
+	store_close(&s);
+}
+END_TEST
+
 START_TEST(refused_events_name_the_limit_in_one_line)
 {
 	char log[4096], limit[32];
@@ -662,6 +687,9 @@ int main(void)
 			    sizeof(unwilling) / sizeof(*unwilling));
 	tcase_add_test(store, one_io_submit_a_turn_and_no_eventfd);
 	tcase_add_loop_test(store, a_flush_reaches_the_kernel, 0, 4);
+	tcase_add_loop_test(
+		store, a_flush_that_failed_is_not_taken_for_one_never_tried, 0,
+		5);
 	tcase_add_test(store, refused_events_name_the_limit_in_one_line);
 	tcase_add_loop_test(store, a_read_past_the_end_of_the_file_fails, 0, 4);
 	tcase_add_test(store, discard_gives_the_space_back);

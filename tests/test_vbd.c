@@ -182,6 +182,7 @@ START_TEST(a_transient_error_is_tried_again_and_never_seen)
 	static const char *const specs[] = {
 		"fault:op=flush,nth=1,err=EAGAIN;ram:1m",
 		"fault:op=flush,nth=1,err=EBUSY;ram:1m",
+		"fault:op=flush,nth=1,err=ENOMEM;ram:1m",
 		"fault:op=write,every=2,err=EAGAIN;ram:1m",
 		"fault:op=read,every=2,err=EINTR;ram:1m",
 	};
@@ -201,6 +202,38 @@ START_TEST(a_transient_error_is_tried_again_and_never_seen)
 				 0);
 		ck_assert_mem_eq(in, data, sizeof(in));
 	}
+	stand_close(&stand);
+}
+END_TEST
+
+/* The one before the image is closed as well as a guest's. */
+START_TEST(a_refused_flush_is_tried_again_before_the_image_is_closed)
+{
+	struct stand stand;
+
+	stand_open(&stand, "fault:op=flush,nth=1,err=EAGAIN;ram:1m", 0,
+		   ABI_NATIVE, 0);
+	if (_i)
+		ck_assert_int_eq(stand_vbd_close(&stand, false), 0);
+	else
+		ck_assert_int_eq(stand_pause(&stand), 0);
+	stand_close(&stand);
+}
+END_TEST
+
+START_TEST(close_by_force_waits_for_no_flush)
+{
+	struct stand_reply reply;
+	struct stand stand;
+
+	stand_open(&stand, "fault:op=flush,err=EAGAIN;ram:1m", 0, ABI_NATIVE,
+		   0);
+	stand_reply_init(&stand, &reply);
+	vbd_pause(stand.vbd, &reply.reply);
+	stand_run(&stand, 50);
+	ck_assert(!reply.done);
+	ck_assert_int_eq(stand_vbd_close(&stand, true), 0);
+	ck_assert_int_eq(reply.err, -ESHUTDOWN);
 	stand_close(&stand);
 }
 END_TEST
@@ -644,7 +677,11 @@ static Suite *suite(void)
 	tcase_add_loop_test(
 		t, a_failed_flush_fails_every_later_one_until_reopened, 0, 2);
 	tcase_add_loop_test(t, a_transient_error_is_tried_again_and_never_seen,
-			    0, 4);
+			    0, 5);
+	tcase_add_loop_test(
+		t, a_refused_flush_is_tried_again_before_the_image_is_closed, 0,
+		2);
+	tcase_add_test(t, close_by_force_waits_for_no_flush);
 	suite_add_tcase(s, t);
 	t = tcase_create("rules");
 	tcase_set_timeout(t, 60);
