@@ -3,6 +3,7 @@
 # make demo        what it needs, then the main job from start to end
 # make check       what it needs, then every test
 # make check-long  the same with ten times the loops (any SCALE=N works)
+# make policy-report SEEDS=n   the polling policy's targets, in simulation
 # make install     DESTDIR and PREFIX as everywhere
 # SAN=1 builds beside, under ASan and UBSan.  CC=clang works too.  V=1 shows
 # whole commands.
@@ -95,6 +96,9 @@ check: check-deps
 check-long:
 	@$(MAKE) --no-print-directory check SCALE=10
 
+policy-report: $(O)/bin/polling-sim
+	@BUILD=$(CURDIR)/$(O) python3 -B tests/policy_targets.py $(SEEDS)
+
 demo: deps
 	@$(MAKE) --no-print-directory all
 	@BUILD=$(CURDIR)/$(O) tests/demo
@@ -105,12 +109,13 @@ install: all
 	install -D -m 755 $(O)/bin/tapdisk $(DESTDIR)$(PREFIX)/libexec/tapdisk
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man8
 	install -m 755 $(O)/bin/blkfront-bench $(O)/bin/sqlite-bench \
-		$(DESTDIR)$(PREFIX)/bin
+		$(O)/bin/polling-sim $(DESTDIR)$(PREFIX)/bin
 	install -m 644 docs/*.8 $(DESTDIR)$(PREFIX)/share/man/man8
 
 clean:
 	rm -rf build build-*
 
-.PHONY: all tests deps check-deps check check-long demo install clean
+.PHONY: all tests deps check-deps check check-long policy-report demo \
+	install clean
 .SECONDARY:
 -include $(shell find $(O) -name '*.d' 2>/dev/null)
