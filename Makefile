@@ -4,6 +4,7 @@
 # make check       what it needs, then every test
 # make check-long  the same with ten times the loops (any SCALE=N works)
 # make policy-report SEEDS=n   the polling policy's targets, in simulation
+# make check-xen   the cases of tests/xenlab on a real Xen in QEMU; CASES="A B"
 # make install     DESTDIR and PREFIX as everywhere
 # SAN=1 builds beside, under ASan and UBSan.  CC=clang works too.  V=1 shows
 # whole commands.
@@ -98,6 +99,11 @@ check-long:
 
 policy-report: $(O)/bin/polling-sim
 	@BUILD=$(CURDIR)/$(O) python3 -B tests/policy_targets.py $(SEEDS)
+# Apart from make check, because it is slow and needs QEMU.
+check-xen: check-deps
+	@$(MAKE) --no-print-directory all $(O)/tests/test_guest \
+		$(O)/tests/test_vbd
+	@SAN=$(SAN) tests/xenlab/check -b $(O) $(CASES)
 
 demo: deps
 	@$(MAKE) --no-print-directory all
@@ -115,7 +121,7 @@ install: all
 clean:
 	rm -rf build build-*
 
-.PHONY: all tests deps check-deps check check-long policy-report demo \
-	install clean
+.PHONY: all tests deps check-deps check check-long check-xen policy-report \
+	demo install clean
 .SECONDARY:
 -include $(shell find $(O) -name '*.d' 2>/dev/null)

@@ -1,45 +1,70 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The domain behind a local guest: its memory, its event channels and the
- * thread that hands both to whoever connects, see evtchn/guest_local.h.  It
- * knows nothing of block devices.  Page 0 of the memory is the doorbells.
+ * The domain behind a frontend: its memory and its event channel, on either
+ * side of the wall that evtchn/guest.h is: an ordinary process for guest_local
+ * (domain_local.c), or this domain itself, through Xen, for guest_xen
+ * (domain_xen.c).  It knows nothing of block devices.  Page 0 belongs to the
+ * domain.
  */
 #pragma once
 
-#include <poll.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/un.h>
 
-#define DOMAIN_PORTS 2
-#define DOMAIN_BACKENDS_MAX 32 /* connected at one time */
-#define DOMAIN_POLLED (2 + DOMAIN_BACKENDS_MAX)
+struct domain;
 
-struct domain {
-	uint8_t *memory;
-	size_t bytes;
-	int memory_fd;
-	int events[DOMAIN_PORTS];
-	/* domain's own */
-	struct sockaddr_un address;
-	pthread_t thread;
-	bool running; /* the thread */
-	bool bound; /* the path is ours to remove */
-	int listen_fd;
-	int stop_fd;
-	/* the thread's: stop, listen, then the connected backends */
-	struct pollfd polled[DOMAIN_POLLED];
+struct domain_ops {
+	/* The domain dies: a local one's backends see a hang-up. */
+	void (*close)(struct domain *d);
+	bool (*ring)(struct domain *d);
+	uint32_t (*heard)(struct domain *d);
+	bool (*listen)(struct domain *d, uint32_t seen, uint64_t timeout_ns);
 };
 
-/* Memory of @nr_pages; listen at @path.  0, -ENAMETOOLONG, -EADDRINUSE... */
-int domain_init(struct domain *d, const char *path, uint32_t nr_pages);
-/* The domain dies: backends see a hang-up. */
-void domain_fini(struct domain *d);
+struct domain {
+	const struct domain_ops *ops;
+	uint8_t *memory;
+	size_t bytes;
+	const uint32_t *refs; /* the grant reference of each page */
+	uint32_t port; /* what a backend binds */
+	uint32_t no_ref, no_port; /* some that are not offered */
+};
 
-/* The futex word that the backend's notify adds to. */
-uint32_t *domain_bell(struct domain *d, unsigned port);
+/*
+ * A local domain with memory of @nr_pages, whose backends connect at @path.
+ * 0, -ENAMETOOLONG, -EADDRINUSE...
+ */
+int domain_local_open(const char *path, uint32_t nr_pages, struct domain **out);
+/*
+ * This domain, with @nr_pages granted to domain 0, which may be itself.
+ * 0; -ENODEV where there is no Xen; -errno.
+ */
+int domain_xen_open(uint32_t nr_pages, struct domain **out);
+
+static inline void domain_close(struct domain *d)
+{
+	d->ops->close(d);
+}
 
 /* Send an event to the backend.  True if it was sent. */
-bool domain_ring(struct domain *d, unsigned port);
+static inline bool domain_ring(struct domain *d)
+{
+	return d->ops->ring(d);
+}
+
+/* A number that each event from the backend changes. */
+static inline uint32_t domain_heard(struct domain *d)
+{
+	return d->ops->heard(d);
+}
+
+/*
+ * Sleep until domain_heard is not @seen, or until @timeout_ns have passed.
+ * May end early.  True if it slept and an event woke it.
+ */
+static inline bool domain_listen(struct domain *d, uint32_t seen,
+				 uint64_t timeout_ns)
+{
+	return d->ops->listen(d, seen, timeout_ns);
+}

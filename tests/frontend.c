@@ -4,14 +4,12 @@
  * second time, from Xen's public headers and not from ring/abi.c, so that each
  * can catch the other's mistakes.
  *
- * Memory, in pages: the doorbells, the ring, then 11 for the data of each tag.
+ * Memory, in pages: the domain's own, the ring, then 11 for the data of each
+ * tag.
  */
 #include <errno.h>
-#include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 #include "poll/clock.h"
 #include "poll/relax.h"
 #include "tests/domain.h"
@@ -19,8 +17,7 @@
 
 enum {
 	ORDER_MAX = 4,
-	PORT = 1, /* port 0 is there and means nothing */
-	RING_GREF = 1, /* the first; page 0 is the doorbells */
+	RING_PAGE = 1, /* the first; page 0 is the domain's own */
 	SLOT_MAX = 112,
 	LOOKS = 8, /* between two readings of the clock: some 200 ns */
 	VDEV_XVDA = 202 << 8,
@@ -64,8 +61,7 @@ struct frontend {
 	const struct layout *layout;
 	unsigned slots;
 
-	struct domain domain;
-	uint32_t refs[1 << ORDER_MAX];
+	struct domain *domain;
 
 	struct sring *sring;
 	uint32_t req_prod; /* private: queued */
@@ -125,16 +121,20 @@ int frontend_next_tag(struct frontend *f)
 	return f->nr_free ? (int)f->free_tags[f->nr_free - 1] : -EAGAIN;
 }
 
+/* Where the data pages of @tag are. */
+static uint32_t data_page(const struct frontend *f, unsigned tag)
+{
+	return RING_PAGE + frontend_nr_refs(f) + tag * FRONTEND_SEGMENTS_MAX;
+}
+
 uint32_t frontend_data_ref(struct frontend *f, unsigned tag, unsigned page)
 {
-	return RING_GREF + frontend_nr_refs(f) + tag * FRONTEND_SEGMENTS_MAX +
-	       page;
+	return f->domain->refs[data_page(f, tag) + page];
 }
 
 void *frontend_data(struct frontend *f, unsigned tag)
 {
-	return f->domain.memory +
-	       (size_t)frontend_data_ref(f, tag, 0) * FRONTEND_PAGE;
+	return f->domain->memory + (size_t)data_page(f, tag) * FRONTEND_PAGE;
 }
 
 static uint8_t *slot_at(struct frontend *f, uint32_t index)
@@ -198,7 +198,7 @@ int frontend_queue(struct frontend *f, const struct frontend_request *r)
 
 void frontend_kick(struct frontend *f)
 {
-	if (domain_ring(&f->domain, PORT))
+	if (domain_ring(f->domain))
 		f->counters.kicks++;
 }
 
@@ -283,16 +283,14 @@ static bool spin_until(struct frontend *f, uint64_t end_ns)
 }
 
 /*
- * Ask for an event with the next response, look once more, sleep.  The bell is
- * read first: a ring that comes after that makes the kernel refuse to sleep.
- * False if @end_ns has come.
+ * Ask for an event with the next response, look once more, sleep.  What was
+ * heard is read first: an event that comes after that ends the sleep.  False if
+ * @end_ns has come.
  */
 static bool sleep_until(struct frontend *f, uint64_t end_ns)
 {
-	uint32_t *bell = domain_bell(&f->domain, PORT);
-	uint32_t seen = __atomic_load_n(bell, __ATOMIC_ACQUIRE);
-	uint64_t now_ns = clock_ns(), left_ns;
-	struct timespec left;
+	uint32_t seen = domain_heard(f->domain);
+	uint64_t now_ns = clock_ns();
 
 	__atomic_store_n(&f->sring->rsp_event, f->rsp_cons + 1,
 			 __ATOMIC_RELAXED);
@@ -303,10 +301,7 @@ static bool sleep_until(struct frontend *f, uint64_t end_ns)
 		return true;
 	if (now_ns >= end_ns)
 		return false;
-	left_ns = end_ns - now_ns;
-	left.tv_sec = (time_t)(left_ns / CLOCK_SECOND);
-	left.tv_nsec = (long)(left_ns % CLOCK_SECOND);
-	if (syscall(SYS_futex, bell, FUTEX_WAIT, seen, &left, NULL, 0) == 0)
+	if (domain_listen(f->domain, seen, end_ns - now_ns))
 		f->counters.wakeups++;
 	return true;
 }
@@ -382,7 +377,7 @@ static unsigned ring_slots(const struct frontend *f)
 int frontend_open(const struct frontend_options *options, struct frontend **out)
 {
 	struct frontend *f;
-	unsigned i;
+	uint32_t nr_pages;
 	int err;
 
 	if (options->ring_order > ORDER_MAX || options->abi >= NR_ABIS)
@@ -394,15 +389,15 @@ int frontend_open(const struct frontend_options *options, struct frontend **out)
 	f->options.socket = NULL; /* the caller's, and of no more use */
 	f->layout = &layouts[options->abi];
 	f->slots = ring_slots(f);
-	err = domain_init(&f->domain, options->socket,
-			  frontend_data_ref(f, f->slots, 0));
+	nr_pages = data_page(f, f->slots);
+	err = options->socket
+		      ? domain_local_open(options->socket, nr_pages, &f->domain)
+		      : domain_xen_open(nr_pages, &f->domain);
 	if (err) {
 		free(f);
 		return err;
 	}
-	f->sring = (void *)(f->domain.memory + RING_GREF * FRONTEND_PAGE);
-	for (i = 0; i < frontend_nr_refs(f); i++)
-		f->refs[i] = RING_GREF + i;
+	f->sring = (void *)(f->domain->memory + RING_PAGE * FRONTEND_PAGE);
 	err = tags_make(f);
 	if (err) {
 		frontend_close(f);
@@ -414,7 +409,7 @@ int frontend_open(const struct frontend_options *options, struct frontend **out)
 
 void frontend_close(struct frontend *f)
 {
-	domain_fini(&f->domain);
+	domain_close(f->domain);
 	free(f->tags);
 	free(f->free_tags);
 	free(f);
@@ -432,13 +427,12 @@ unsigned frontend_nr_refs(const struct frontend *f)
 
 const uint32_t *frontend_refs(const struct frontend *f)
 {
-	return f->refs;
+	return f->domain->refs + RING_PAGE;
 }
 
 uint32_t frontend_port(const struct frontend *f)
 {
-	(void)f;
-	return PORT;
+	return f->domain->port;
 }
 
 unsigned frontend_in_flight(const struct frontend *f)
@@ -459,6 +453,6 @@ void *frontend_sring(struct frontend *f)
 void *frontend_memory(struct frontend *f, size_t *bytes)
 {
 	if (bytes)
-		*bytes = f->domain.bytes;
-	return f->domain.memory;
+		*bytes = f->domain->bytes;
+	return f->domain->memory;
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A small, correct blkfront on the local guest: memory, a ring, an event
- * channel.  It knows blkif from the guest's side and nothing of tapdisk but
- * evtchn/guest_local.h.  One thread; never logs.
+ * A small, correct blkfront: memory, a ring, an event channel, on the local
+ * guest or on Xen (tests/domain.h).  It knows blkif from the guest's side and
+ * nothing of tapdisk.  One thread; never logs.
  *
  * Life: frontend_open makes the guest's memory and listens at a path; someone
  * (tap-ctl connect, or a test calling vbd_connect) connects tapdisk to
  * "local:PATH" with frontend's refs and port; the listener thread hands over
- * memory and eventfds.  Several rings may be open in one guest (one frontend
+ * memory and eventfds.  On Xen nobody listens, and domain and guest are "this
+ * one" and "xen".  Several rings may be open in one guest (one frontend
  * each).
  */
 #pragma once
@@ -23,10 +24,10 @@
 struct frontend;
 
 struct frontend_options {
-	const char *socket; /* path to listen at */
+	const char *socket; /* path to listen at; NULL: on Xen, this domain */
 	enum abi abi;
 	unsigned ring_order; /* 0 to 4 */
-	bool sleep; /* wait on the doorbell futex; else spin on rsp_prod */
+	bool sleep; /* wait for an event; else spin on rsp_prod */
 };
 
 /* Data pages: one set of 11 for every slot of the ring. */

@@ -3,6 +3,7 @@
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "tests/stand.h"
 #include "tests/scratch.h"
@@ -14,6 +15,26 @@ static void count_event(void *arg, enum vbd_event event)
 	stand->events[event]++;
 }
 
+bool stand_on_xen(void)
+{
+	const char *on = getenv("STAND_ON");
+
+	return on && strcmp(on, "xen") == 0;
+}
+
+static void choose_guest(struct stand *stand)
+{
+	if (stand_on_xen()) {
+		/* this domain, which is domain 0 */
+		snprintf(stand->guest, sizeof(stand->guest), "xen");
+		return;
+	}
+	scratch_path(stand->socket, sizeof(stand->socket), "guest");
+	snprintf(stand->guest, sizeof(stand->guest), "local:%s", stand->socket);
+	stand->options.socket = stand->socket;
+	stand->domid = STAND_DOMID;
+}
+
 void stand_open(struct stand *stand, const char *spec, unsigned driver_flags,
 		enum abi abi, unsigned order)
 {
@@ -21,11 +42,9 @@ void stand_open(struct stand *stand, const char *spec, unsigned driver_flags,
 	struct vbd_open_options options = { .driver_flags = driver_flags };
 
 	memset(stand, 0, sizeof(*stand));
-	scratch_path(stand->socket, sizeof(stand->socket), "guest");
-	snprintf(stand->guest, sizeof(stand->guest), "local:%s", stand->socket);
-	stand->options = (struct frontend_options){ .socket = stand->socket,
-						    .abi = abi,
-						    .ring_order = order };
+	stand->options.abi = abi;
+	stand->options.ring_order = order;
+	choose_guest(stand);
 	ck_assert_int_eq(loop_open(&stand->loop), 0);
 	ck_assert_int_eq(vbd_create(stand->loop, 3, -1, &listener, &stand->vbd),
 			 0);
@@ -51,7 +70,7 @@ int stand_connect_as(struct stand *stand, uint32_t domid, uint32_t devid)
 
 int stand_connect(struct stand *stand)
 {
-	return stand_connect_as(stand, STAND_DOMID, STAND_DEVID);
+	return stand_connect_as(stand, stand->domid, STAND_DEVID);
 }
 
 /* ---- the main loop ---- */
@@ -100,7 +119,7 @@ int stand_disconnect(struct stand *stand)
 	struct stand_reply reply;
 
 	stand_reply_init(stand, &reply);
-	vbd_disconnect(stand->vbd, STAND_DOMID, STAND_DEVID, &reply.reply);
+	vbd_disconnect(stand->vbd, stand->domid, STAND_DEVID, &reply.reply);
 	return stand_await(stand, &reply);
 }
 

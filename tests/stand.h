@@ -21,10 +21,14 @@ struct stand {
 	struct vbd *vbd;
 	struct frontend *f;
 	char socket[108];
-	char guest[120]; /* local:SOCKET */
+	char guest[120]; /* local:SOCKET, or xen */
+	uint32_t domid;
 	struct frontend_options options;
 	unsigned events[4]; /* how often each enum vbd_event came */
 };
+
+/* STAND_ON=xen in the environment: the frontend is on a real Xen. */
+bool stand_on_xen(void);
 
 /* A vbd opened on @spec and a frontend, not connected. */
 void stand_open(struct stand *stand, const char *spec, unsigned driver_flags,

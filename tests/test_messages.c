@@ -346,6 +346,7 @@ START_TEST(polling_report_has_the_documented_keys)
 		.waits = { .spin_ns = 1,
 			   .hits = 2,
 			   .misses = 3,
+			   .lost = 8,
 			   .sleeps = 4,
 			   .arms = 5 },
 		.requests = 6,
@@ -358,7 +359,8 @@ START_TEST(polling_report_has_the_documented_keys)
 	       "\"effective_us\":8000,\"granularity_us\":4000,"
 	       "\"granularity_source\":\"default\",\"align\":true,"
 	       "\"idle_threshold\":50,\"source\":\"tap-ctl\",\"requests\":6,"
-	       "\"spin_ns\":1,\"hits\":2,\"misses\":3,\"sleeps\":4,\"arms\":5,"
+	       "\"spin_ns\":1,\"hits\":2,\"misses\":3,\"lost\":8,\"sleeps\":4,"
+	       "\"arms\":5,"
 	       "\"guest_events\":7,\"notifications\":9223372036854775807}");
 }
 END_TEST

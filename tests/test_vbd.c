@@ -2,8 +2,10 @@
 /* A vbd from end to end, in one process: what guests and toolstack rely on. */
 #include <check.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "poll/clock.h"
 #include "tests/stand.h"
 #include "tests/scratch.h"
 
@@ -373,8 +375,10 @@ START_TEST(connected_twice_is_ealready_and_another_device_is_not)
 	stand_open(&stand, "ram:1m", 0, ABI_NATIVE, 0);
 	ck_assert_int_eq(stand_connect(&stand), 0);
 	ck_assert_int_eq(stand_connect(&stand), -EALREADY);
-	ck_assert_int_eq(
-		stand_connect_as(&stand, STAND_DOMID, STAND_DEVID + 16), 0);
+	/* Xen: two backends cannot bind one event channel */
+	ck_assert_int_eq(stand_connect_as(&stand, stand.domid,
+					  STAND_DEVID + 16),
+			 stand_on_xen() ? -EINVAL : 0);
 	ck_assert_int_eq(stand_disconnect(&stand), 0);
 	stand_run(&stand, 10);
 	ck_assert_int_eq(stand_disconnect(&stand), -ENODEV);
@@ -390,7 +394,7 @@ START_TEST(bad_connects_leave_nothing_behind)
 
 	stand_open(&stand, "ram:1m", 0, ABI_NATIVE, 0);
 	before = scratch_descriptors();
-	connect = (struct vbd_connect){ .domid = 1,
+	connect = (struct vbd_connect){ .domid = stand.domid,
 					.devid = 2,
 					.guest = stand.guest,
 					.port = 1,
@@ -402,7 +406,7 @@ START_TEST(bad_connects_leave_nothing_behind)
 	connect.refs[0] = 0x7fffffff;
 	ck_assert_int_eq(vbd_connect(stand.vbd, &connect), -EINVAL);
 	connect.refs[0] = frontend_refs(stand.f)[0];
-	connect.port = 99;
+	connect.port = 999;
 	ck_assert_int_eq(vbd_connect(stand.vbd, &connect), -EINVAL);
 	connect.guest = "local:/nowhere/at/all";
 	ck_assert_int_eq(vbd_connect(stand.vbd, &connect), -ENOENT);
@@ -422,6 +426,11 @@ START_TEST(a_dead_domain_is_disconnected)
 	ck_assert_int_eq(stand_connect(&stand), 0);
 	frontend_close(stand.f);
 	stand_run(&stand, 100);
+	/* on Xen nobody says so but tapback, by this */
+	if (stand_on_xen()) {
+		ck_assert_int_eq(stand_disconnect(&stand), 0);
+		stand_run(&stand, 100);
+	}
 	ck_assert_int_eq(frontend_open(&stand.options, &stand.f), 0);
 	ck_assert_int_eq(stand_connect(&stand), 0);
 	ck_assert_int_eq(stand_io(&stand, BLKIF_OP_READ, 0, 512, NULL), 0);
@@ -631,30 +640,66 @@ START_TEST(a_retune_acts_within_ten_milliseconds)
 }
 END_TEST
 
+/*
+ * A tapdisk that loses the CPU leaves it to others for 10 ms, and sleeps; on
+ * a loaded machine that is most of the time.  So requests count only where that
+ * is longer ago.
+ */
+enum { CALM_MS = 12, GROUP = 10, PATIENCE_S = 20 };
+
+struct suppression {
+	uint64_t lost; /* so far */
+	uint64_t lost_at_ns;
+	unsigned requests, arms, kicks; /* of the groups that count */
+	unsigned others; /* requests that do not */
+};
+
+static void one_group(struct stand *stand, struct suppression *s)
+{
+	struct vbd_polling_report before, after;
+	uint64_t kicks = frontend_counters(stand->f)->kicks;
+	uint8_t data[512];
+
+	report(stand, &before);
+	for (unsigned i = 0; i < GROUP; i++)
+		ck_assert_int_eq(stand_io(stand, BLKIF_OP_READ, 0, 512, data),
+				 0);
+	report(stand, &after);
+	if (after.waits.lost != s->lost)
+		s->lost_at_ns = clock_ns();
+	s->lost = after.waits.lost;
+	if (clock_ns() - s->lost_at_ns < CALM_MS * UINT64_C(1000000)) {
+		s->others += GROUP;
+		return;
+	}
+	s->requests += GROUP;
+	s->arms += (unsigned)(after.waits.arms - before.waits.arms);
+	s->kicks += (unsigned)(frontend_counters(stand->f)->kicks - kicks);
+}
+
 START_TEST(a_spinning_ring_needs_no_events)
 {
 	struct vbd_polling spin = { .mode = WAIT_FIXED,
 				    .duration_us = 10000000 };
-	struct vbd_polling_report r;
-	uint64_t kicks = UINT64_MAX;
-	uint8_t data[512];
+	unsigned wanted = stand_on_xen() ? 10000 : 1000;
+	struct suppression s = { .requests = 0 };
 	struct stand stand;
+	uint64_t end;
 
 	stand_open(&stand, "ram:1m", 0, ABI_NATIVE, 0);
 	vbd_set_polling(stand.vbd, VBD_FROM_TAP_CTL, &spin);
 	ck_assert_int_eq(stand_connect(&stand), 0);
-	/* whoever else wants the CPU ends spins: one good round will do */
-	for (unsigned round = 0; kicks > 10 && round < 50; round++) {
-		kicks = frontend_counters(stand.f)->kicks;
-		for (unsigned i = 0; i < 1000; i++)
-			ck_assert_int_eq(stand_io(&stand, BLKIF_OP_READ, 0, 512,
-						  data),
-					 0);
-		kicks = frontend_counters(stand.f)->kicks - kicks;
-	}
-	ck_assert_uint_le(kicks, 10);
-	report(&stand, &r);
-	ck_assert_uint_ge(r.requests, 1000);
+	ck_assert_int_eq(stand_io(&stand, BLKIF_OP_READ, 0, 512, NULL), 0);
+	end = clock_ns() + PATIENCE_S * STAND_SECOND;
+	while (s.requests < wanted && clock_ns() < end)
+		one_group(&stand, &s);
+	printf("%u requests, %u arms, %u events; CPU lost %u times, and %u "
+	       "requests thereafter\n",
+	       s.requests, s.arms, s.kicks, (unsigned)s.lost, s.others);
+	fflush(stdout);
+	ck_assert_msg(s.requests >= wanted / 10, "no CPU to be had");
+	ck_assert_uint_le(s.arms, s.requests / 20);
+	ck_assert_uint_le(s.kicks, s.requests / 20);
 	stand_close(&stand);
 }
 END_TEST

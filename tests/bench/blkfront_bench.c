@@ -146,6 +146,10 @@ static const struct option_row option_rows[] = {
 	{ 0, "flush-every", "N",
 	  "let N I/Os end, then flush (not counted as an I/O)", set_positive,
 	  offsetof(struct settings, load.flush_every) },
+	{ 0, "guest", "local|xen",
+	  "a guest of its own (local), or domain 0 by grants and\n"
+	  "event channels, when it runs there",
+	  session_option_guest, offsetof(struct settings, session) },
 	{ 0, "wait", "spin|sleep",
 	  "how the guest waits for answers, and thinks (sleep)",
 	  session_option_wait, offsetof(struct settings, session) },

@@ -158,6 +158,7 @@ static int check_polling(const struct session *s)
 	return err;
 }
 
+/* @socket: where the guest is, NULL: on Xen. */
 static int connect_guest(struct session *s, const char *socket)
 {
 	const struct frontend_options options = {
@@ -172,8 +173,9 @@ static int connect_guest(struct session *s, const char *socket)
 
 	err = frontend_open(&options, &s->frontend);
 	if (err)
-		return complain(s, socket, err, NULL);
-	snprintf(guest, sizeof(guest), "local:%s", socket);
+		return complain(s, socket ? socket : "xen", err, NULL);
+	snprintf(guest, sizeof(guest), "%s%s", socket ? "local:" : "xen",
+		 socket ? socket : "");
 	request = connect_request(s, guest);
 	err = request ? call(s, WIRE_CONNECT, "connect", request, &reply)
 		      : complain(s, "connect", -ENOMEM, NULL);
@@ -184,10 +186,29 @@ static int connect_guest(struct session *s, const char *socket)
 	return check_polling(s);
 }
 
-int session_open(const struct session_options *options, struct session *out)
+/* The socket is there for as long as it takes to connect. */
+static int connect_local(struct session *s)
 {
 	const char *tmp = getenv("TMPDIR");
 	char dir[100], socket[108];
+	int err;
+
+	/* a socket's path has room for 107 bytes */
+	if (!tmp || strlen(tmp) > TMPDIR_MAX)
+		tmp = "/tmp";
+	snprintf(dir, sizeof(dir), "%s/blkfront.XXXXXX", tmp);
+	if (!mkdtemp(dir))
+		return complain(s, dir, -errno, NULL);
+	snprintf(socket, sizeof(socket), "%s/guest", dir);
+	err = connect_guest(s, socket);
+	/* tapdisk has its descriptors by now, or never will */
+	unlink(socket);
+	rmdir(dir);
+	return err;
+}
+
+int session_open(const struct session_options *options, struct session *out)
+{
 	int err;
 
 	*out = (struct session){
@@ -195,22 +216,13 @@ int session_open(const struct session_options *options, struct session *out)
 		.domid = options->domid,
 		.devid = options->devid ? options->devid : DEVID_XVDA,
 	};
-	if (!out->domid)
+	/* on Xen ours is domain 0 */
+	if (!out->domid && !options->xen)
 		out->domid = 1 + (uint32_t)getpid() % DOMID_RANGE;
 	err = hello(out);
 	if (err)
 		return err;
-	/* a socket's path has room for 107 bytes */
-	if (!tmp || strlen(tmp) > TMPDIR_MAX)
-		tmp = "/tmp";
-	snprintf(dir, sizeof(dir), "%s/blkfront.XXXXXX", tmp);
-	if (!mkdtemp(dir))
-		return complain(out, dir, -errno, NULL);
-	snprintf(socket, sizeof(socket), "%s/guest", dir);
-	err = connect_guest(out, socket);
-	/* tapdisk has its descriptors by now, or never will */
-	unlink(socket);
-	rmdir(dir);
+	err = options->xen ? connect_guest(out, NULL) : connect_local(out);
 	if (err)
 		session_close(out);
 	return err;

@@ -21,6 +21,7 @@ struct session_options {
 	uint32_t domid, devid; /* 0: one that nobody else has; xvda */
 	enum abi abi;
 	uint32_t ring_order;
+	bool xen; /* the guest is this domain, domain 0; else a local one */
 	bool spin; /* wait for responses spinning, else sleeping */
 	const char *mode; /* event, fixed, adaptive; NULL: event, unless tap-ctl
 			     says otherwise */
@@ -58,6 +59,7 @@ int session_option_pid(void *options, const char *text, const char **why);
 int session_option_minor(void *options, const char *text, const char **why);
 int session_option_abi(void *options, const char *text, const char **why);
 int session_option_order(void *options, const char *text, const char **why);
+int session_option_guest(void *options, const char *text, const char **why);
 int session_option_wait(void *options, const char *text, const char **why);
 int session_option_polling(void *options, const char *text, const char **why);
 int session_option_align(void *options, const char *text, const char **why);

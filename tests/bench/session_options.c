@@ -67,6 +67,15 @@ int session_option_order(void *options, const char *text, const char **why)
 	return 0;
 }
 
+int session_option_guest(void *options, const char *text, const char **why)
+{
+	struct session_options *o = options;
+
+	o->xen = strcmp(text, "xen") == 0;
+	*why = "not local or xen";
+	return o->xen || strcmp(text, "local") == 0 ? 0 : -EINVAL;
+}
+
 int session_option_wait(void *options, const char *text, const char **why)
 {
 	struct session_options *o = options;

@@ -85,6 +85,10 @@ static const struct option_row option_rows[] = {
 	  option_microseconds, offsetof(struct settings, workload.think_ns) },
 	{ 0, "journal", "MODE", "delete (default) or wal", set_journal,
 	  offsetof(struct settings, journal) },
+	{ 0, "guest", "local|xen",
+	  "a guest of its own (local), or domain 0 by grants and\n"
+	  "event channels, when it runs there",
+	  session_option_guest, offsetof(struct settings, session) },
 	{ 0, "wait", "spin|sleep",
 	  "how the guest waits for answers, and thinks (sleep)",
 	  session_option_wait, offsetof(struct settings, session) },

@@ -405,6 +405,7 @@ messages_polling_report(const struct vbd_polling_report *report)
 	add_u64(json, "spin_ns", report->waits.spin_ns);
 	add_u64(json, "hits", report->waits.hits);
 	add_u64(json, "misses", report->waits.misses);
+	add_u64(json, "lost", report->waits.lost);
 	add_u64(json, "sleeps", report->waits.sleeps);
 	add_u64(json, "arms", report->waits.arms);
 	add_u64(json, "guest_events", report->guest_events);

@@ -46,8 +46,8 @@ int messages_polling_read(struct json_object *json,
 /*
  * The reply to 130, and tap-ctl polling --json: mode, requested_us,
  * effective_us, granularity_us, granularity_source, align, idle_threshold,
- * source, requests, spin_ns, hits, misses, sleeps, arms, guest_events,
- * notifications.
+ * source, requests, spin_ns, hits, misses, lost, sleeps, arms,
+ * guest_events, notifications.
  */
 struct json_object *
 messages_polling_report(const struct vbd_polling_report *report);

@@ -94,6 +94,7 @@ static void print_counters(struct json_object *json)
 		{ "requests", "requests" },
 		{ "spins hit", "hits" },
 		{ "spins missed", "misses" },
+		{ "lost CPU", "lost" },
 		{ "sleeps", "sleeps" },
 		{ "arms", "arms" },
 		{ "guest events", "guest_events" },
