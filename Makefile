@@ -5,7 +5,7 @@
 # make check-long  the same with ten times the loops (any SCALE=N works)
 # make policy-report SEEDS=n   the polling policy's targets, in simulation
 # make check-xen   the cases of tests/xenlab on a real Xen in QEMU; CASES="A B"
-# make install     DESTDIR and PREFIX as everywhere
+# make install     DESTDIR and PREFIX as everywhere; UNITS is systemd's folder
 # SAN=1 builds beside, under ASan and UBSan.  CC=clang works too.  V=1 shows
 # whole commands.
 
@@ -16,13 +16,14 @@ CFLAGS ?= -O2 -g
 SANFLAGS := $(if $(SAN),-fsanitize=address -fsanitize=undefined \
 	-fno-omit-frame-pointer -fno-sanitize-recover=undefined)
 PREFIX ?= /usr
+UNITS ?= /lib/systemd/system
 quiet = $(if $(V),,@echo "  $(1)" $(if $(2),$(2),$@);)
 SCALE ?= 1
 
 LAYERS := tools/ctl ring drivers evtchn poll
 LIBS := $(foreach l,$(LAYERS),$(O)/lib$(notdir $(l)).a)
 LINK := -laio -lxenevtchn -lxengnttab -ljson-c
-PROGRAMS := $(O)/bin/tapdisk $(O)/bin/tap-ctl \
+PROGRAMS := $(O)/bin/tapdisk $(O)/bin/tap-ctl $(O)/bin/tapback \
 	$(O)/bin/blkfront-bench $(O)/bin/sqlite-bench $(O)/bin/polling-sim
 TESTS := $(patsubst tests/%.c,$(O)/tests/%,$(wildcard tests/test_*.c))
 
@@ -64,6 +65,8 @@ $(O)/bin/polling-sim: $(call objs,tools/polling-sim) $(LIBS)
 $(O)/bin/polling-sim: LINK += -lm
 # A trace is to be the same on machines that could fuse.
 $(O)/tools/polling-sim/%.o: BASE += -ffp-contract=off
+$(O)/bin/tapback: $(call objs,tools/tapback) $(LIBS)
+$(O)/bin/tapback: LINK += -lxenstore -lxenctrl
 $(O)/bin/blkfront-bench: $(O)/tests/bench/blkfront_bench.o $(O)/libtests.a \
 	$(LIBS)
 $(O)/bin/blkfront-bench: LINK += -lm
@@ -78,6 +81,8 @@ $(O)/tests/test_%: $(O)/tests/test_%.o $(O)/libtests.a $(LIBS)
 	$(link)
 $(O)/tests/test_incoming: $(O)/tools/tapdisk/incoming.o
 $(O)/tests/test_stats: $(O)/tools/tapdisk/stats.o
+$(filter $(O)/tests/test_tapback%,$(TESTS)): \
+	$(filter-out %/main.o %_xen.o,$(call objs,tools/tapback))
 
 $(O)/tests/bench/policy_bench: LINK += -lm
 $(O)/tests/bench/policy_bench: $(O)/tests/bench/policy_bench.o $(LIBS)
@@ -99,6 +104,7 @@ check-long:
 
 policy-report: $(O)/bin/polling-sim
 	@BUILD=$(CURDIR)/$(O) python3 -B tests/policy_targets.py $(SEEDS)
+
 # Apart from make check, because it is slow and needs QEMU.
 check-xen: check-deps
 	@$(MAKE) --no-print-directory all $(O)/tests/test_guest \
@@ -114,8 +120,10 @@ install: all
 	install -D -m 755 $(O)/bin/tap-ctl $(DESTDIR)$(PREFIX)/sbin/tap-ctl
 	install -D -m 755 $(O)/bin/tapdisk $(DESTDIR)$(PREFIX)/libexec/tapdisk
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man8
-	install -m 755 $(O)/bin/blkfront-bench $(O)/bin/sqlite-bench \
-		$(O)/bin/polling-sim $(DESTDIR)$(PREFIX)/bin
+	install -m 755 $(O)/bin/tapback $(O)/bin/blkfront-bench \
+		$(O)/bin/sqlite-bench $(O)/bin/polling-sim \
+		$(DESTDIR)$(PREFIX)/bin
+	install -D -m 644 -t $(DESTDIR)$(UNITS) tools/tapback/tapback.service
 	install -m 644 docs/*.8 $(DESTDIR)$(PREFIX)/share/man/man8
 
 clean:
