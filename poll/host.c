@@ -74,6 +74,17 @@ int host_create(const char *path)
 	return fd < 0 ? -errno : fd;
 }
 
+int host_open_shared(const char *path)
+{
+	/* O_NONBLOCK: a FIFO in its place is found out, not waited for */
+	int fd = open(path,
+		      O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY |
+			      O_CLOEXEC,
+		      0600);
+
+	return fd < 0 ? -errno : fd;
+}
+
 ssize_t host_read_text(const char *path, char *buf, size_t size)
 {
 	size_t len = 0;

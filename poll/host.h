@@ -24,6 +24,12 @@ int host_open_append(const char *path);
 /* A regular file created if missing (0600), emptied if not.  -errno. */
 int host_create(const char *path);
 
+/*
+ * A file shared with other processes, created if missing (0600), as it is
+ * otherwise; never through a symbolic link.  -ELOOP, -errno.
+ */
+int host_open_shared(const char *path);
+
 /* The first @size - 1 bytes of a small file as a string; bytes read, -errno. */
 ssize_t host_read_text(const char *path, char *buf, size_t size);
 
