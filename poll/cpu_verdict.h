@@ -57,21 +57,21 @@ static inline uint32_t cpu_verdict_price(const struct cpu_verdict *verdict)
 	return __atomic_load_n(&verdict->price_q16, __ATOMIC_RELAXED);
 }
 
+/* Within a session, with each reading of the clock: spin on? */
+static inline bool cpu_verdict_allowed(const struct cpu_verdict *verdict)
+{
+	return __atomic_load_n(&verdict->allowed, __ATOMIC_RELAXED);
+}
+
 /* ns that may be spent from now on, over all data threads; 0 for none. */
 static inline uint64_t cpu_verdict_left(const struct cpu_verdict *verdict)
 {
 	uint64_t limit = counter_read(&verdict->limit_ns);
 	uint64_t spent = counter_read(&verdict->spent_ns);
 
-	if (!__atomic_load_n(&verdict->allowed, __ATOMIC_RELAXED))
+	if (!cpu_verdict_allowed(verdict))
 		return 0;
 	return spent < limit ? limit - spent : 0;
-}
-
-/* Within a session, with each reading of the clock: spin on? */
-static inline bool cpu_verdict_allowed(const struct cpu_verdict *verdict)
-{
-	return __atomic_load_n(&verdict->allowed, __ATOMIC_RELAXED);
 }
 
 /*
@@ -87,6 +87,8 @@ static inline uint64_t cpu_verdict_grant(struct cpu_verdict *verdict,
 	uint64_t stake = ns < CPU_VERDICT_STAKE_NS ? ns : CPU_VERDICT_STAKE_NS;
 	uint64_t left = cpu_verdict_left(verdict);
 
+	if (!cpu_verdict_allowed(verdict))
+		return 0; /* and more money would not help */
 	/* where two threads meet one may be missed: these steer a price */
 	if (stake > __atomic_load_n(&verdict->wanted_ns, __ATOMIC_RELAXED))
 		__atomic_store_n(&verdict->wanted_ns, (uint32_t)stake,

@@ -273,6 +273,7 @@ int host_page_open(const char *path, struct host_page **out)
 		goto out;
 	page->fd = err;
 	page->boot = boot_id();
+	page->slot = HOST_PAGE_SLOTS;
 	err = claim(page);
 	if (err)
 		goto out;
@@ -285,10 +286,13 @@ out:
 
 void host_page_close(struct host_page *page)
 {
+	const struct host_page_slot idle = { 0 };
 	struct stat ours, named;
 
 	if (!page)
 		return;
+	if (page->fd >= 0)
+		host_page_publish(page, &idle); /* that it is seen at once */
 	/* alone, and it is still the file of that name: the last one out */
 	if (page->fd >= 0) {
 		if (!lock(page->fd, F_WRLCK, HEADER_AT) &&
@@ -313,6 +317,8 @@ int host_page_publish(struct host_page *page, const struct host_page_slot *slot)
 	};
 	struct stat st;
 
+	if (page->slot == HOST_PAGE_SLOTS)
+		return -ENOSPC; /* it never got one */
 	if (fstat(page->fd, &st))
 		return -errno;
 	if (!st.st_nlink || st.st_size != PAGE_SIZE_BYTES)
