@@ -798,6 +798,34 @@ START_TEST(sleeps_until_somebody_waits)
 }
 END_TEST
 
+START_TEST(a_rest_saves_nothing)
+{
+	const struct cpu_price_settings settings = { .cap_pct = 1 };
+	struct cpu_verdict *verdict;
+	uint64_t next;
+
+	set_up();
+	proc_says(1, 80);
+	start();
+	verdict = cpu_verdict(governor);
+	cpu_configure(governor, &settings);
+	for (unsigned i = 0; i < 20; i++) {
+		cpu_verdict_grant(verdict, 8 * MS); /* not used */
+		keep_waiting(now + CLOCK_SECOND / 4);
+	}
+	ck_assert_uint_ge(cpu_verdict_left(verdict), 2 * MS);
+	do {
+		next = cpu_run(governor, now);
+		now += next < CLOCK_SECOND ? next : 60 * CLOCK_SECOND;
+	} while (next != CLOCK_NEVER);
+	cpu_verdict_look(verdict);
+	cpu_run(governor, now);
+	ck_assert_uint_gt(cpu_verdict_left(verdict), 0);
+	ck_assert_uint_le(cpu_verdict_left(verdict), MS / 2);
+	cpu_close(governor);
+}
+END_TEST
+
 START_TEST(threshold_opens_and_closes_as_the_host_goes)
 {
 	const struct cpu_price_settings settings = { .cap_pct = 100,
@@ -1029,6 +1057,7 @@ int main(void)
 			    COUNT(gates));
 	tcase_add_test(tcase, survives_any_input);
 	tcase_add_test(tcase, sleeps_until_somebody_waits);
+	tcase_add_test(tcase, a_rest_saves_nothing);
 	tcase_add_test(tcase, threshold_opens_and_closes_as_the_host_goes);
 	tcase_add_test(tcase, own_spinning_is_idle);
 	tcase_add_test(tcase, the_local_guest_does_not_count);
