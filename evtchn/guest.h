@@ -76,6 +76,11 @@ struct guest_ops {
 	 * main loop; -1 if this kind of guest has none.
 	 */
 	int (*death_fd)(struct guest *guest);
+	/*
+	 * The process of this host that is the guest, whose CPU time is not
+	 * the host's; 0 if it is none.
+	 */
+	int (*pid)(struct guest *guest);
 };
 
 struct guest {

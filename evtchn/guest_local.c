@@ -52,6 +52,7 @@ struct local {
 	size_t ring_bytes;
 	int events[GUEST_LOCAL_PORTS_MAX]; /* -1: none; given up at bind */
 	uint32_t nr_ports;
+	uint32_t pid;
 	uint32_t port;
 	bool masked; /* from a take that found an event to rearm */
 	struct wait *wait; /* NULL: not bound */
@@ -157,6 +158,7 @@ static int receive_hello(struct local *g)
 		return err;
 	g->nr_pages = hello.nr_pages;
 	g->nr_ports = hello.nr_ports;
+	g->pid = hello.pid;
 	return 0;
 }
 
@@ -442,6 +444,13 @@ static int local_death_fd(struct guest *guest)
 	return local_of(guest)->socket;
 }
 
+static int local_pid(struct guest *guest)
+{
+	const struct local *g = local_of(guest);
+
+	return g->pid <= INT_MAX ? (int)g->pid : 0;
+}
+
 const struct guest_ops guest_local = {
 	.name = "local",
 	.open = local_open,
@@ -455,4 +464,5 @@ const struct guest_ops guest_local = {
 	.rearm = local_rearm,
 	.notify = local_notify,
 	.death_fd = local_death_fd,
+	.pid = local_pid,
 };

@@ -290,6 +290,12 @@ static int xen_death_fd(struct guest *guest)
 	return -1; /* xenstore says so, to tapback */
 }
 
+static int xen_pid(struct guest *guest)
+{
+	(void)guest;
+	return 0;
+}
+
 const struct guest_ops guest_xen = {
 	.name = "xen",
 	.open = xen_open,
@@ -303,4 +309,5 @@ const struct guest_ops guest_xen = {
 	.rearm = xen_rearm,
 	.notify = xen_notify,
 	.death_fd = xen_death_fd,
+	.pid = xen_pid,
 };

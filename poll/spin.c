@@ -2,6 +2,7 @@
 /* See spin.h. */
 #include "poll/clock.h"
 #include "poll/counter.h"
+#include "poll/cpu_verdict.h"
 #include "poll/relax.h"
 #include "poll/spin.h"
 #include "poll/wait.h"
@@ -112,16 +113,17 @@ enum spun spin_until(struct wait *wait, uint64_t started, uint64_t now,
 			wait->batch_ns -= wait->batch_ns / 8;
 		} else if (lost_cpu(wait, last, now)) {
 			counter_add(&wait->counters.lost, 1);
+			if (wait->verdict)
+				cpu_verdict_lost(wait->verdict);
 			break;
 		}
-		if (now >= end)
+		if (now >= end ||
+		    (wait->verdict && !cpu_verdict_allowed(wait->verdict)))
 			break;
 	}
 	counter_add(&wait->counters.spin_ns, now - started);
 	if (spun == SPUN_HIT)
 		counter_add(&wait->counters.hits, 1);
-	else if (spun == SPUN_MISS)
-		counter_add(&wait->counters.misses, 1);
 	*out = now;
 	return spun;
 }

@@ -24,7 +24,8 @@ bool spin_free(struct wait *wait, unsigned batches);
 
 /*
  * Spin from @now, just read, until a word changes or @end.  @started is when
- * the spin began for the counters.  *out is when it ended.
+ * the spin began for the counters; a miss is the caller's to count.  *out is
+ * when it ended: before @end if the CPU was lost or the governor said no.
  */
 enum spun spin_until(struct wait *wait, uint64_t started, uint64_t now,
 		     uint64_t end, uint64_t due, uint64_t *out);

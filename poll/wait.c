@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include "poll/clock.h"
 #include "poll/counter.h"
+#include "poll/cpu_verdict.h"
 #include "poll/spin.h"
 #include "poll/wait.h"
 
@@ -257,12 +258,31 @@ static void sleep_epoll(struct wait *wait, uint64_t due, uint64_t timeout_ns)
 }
 
 /*
+ * May a spin of up to @ns begin, and for how long?  Pays for what was spun
+ * since the last question, the free looks included.
+ */
+static uint64_t granted(struct wait *wait, uint64_t ns)
+{
+	struct cpu_verdict *verdict = wait->verdict;
+	uint64_t spun = wait->counters.spin_ns;
+
+	if (!verdict)
+		return ns;
+	cpu_verdict_look(verdict);
+	if (spun != wait->paid_ns)
+		cpu_verdict_pay(verdict, spun - wait->paid_ns);
+	wait->paid_ns = spun;
+	return ns ? cpu_verdict_grant(verdict, ns) : 0;
+}
+
+/*
  * Fixed mode: until the window, opened by the last activity, closes.  A wait
  * that ends within the first batch costs no reading of the clock.
  */
 static enum spun spin_fixed(struct wait *wait, bool active, uint64_t due)
 {
-	uint64_t now, started, end;
+	uint64_t now, started, end, left, stop;
+	enum spun spun;
 
 	active |= wait->untimed;
 	wait->untimed = active && spin_free(wait, 1);
@@ -275,13 +295,45 @@ static enum spun spin_fixed(struct wait *wait, bool active, uint64_t due)
 	end = wait->anchor_ns + wait->settings.spin_ns;
 	if (now >= end)
 		return SPUN_MISS; /* the window was closed: no spin */
-	return spin_until(wait, started, now, end, due, &now);
+	left = granted(wait, end - now);
+	if (!left)
+		return SPUN_MISS;
+	do {
+		stop = now + left;
+		spun = spin_until(wait, started, now, stop, due, &now);
+		if (spun != SPUN_MISS)
+			return spun;
+		started = now;
+		/* only a part may have been granted */
+		left = now >= stop && now < end ? granted(wait, end - now) : 0;
+	} while (left);
+	counter_add(&wait->counters.misses, 1);
+	return SPUN_MISS;
 }
 
 /* An average over about 16 waits, in sixteenths. */
 static void count_quick(struct adapt *adapt, bool quick)
 {
 	adapt->quick += (quick ? 256 : 0) - (adapt->quick >> 4);
+}
+
+/* The governor's figures where there is one, else those of the settings. */
+static uint32_t price_now(struct wait *wait)
+{
+	const struct cpu_verdict *verdict = wait->verdict;
+	struct wait_settings *settings = &wait->settings;
+	uint32_t wake, cpu;
+
+	if (!verdict)
+		return settings->price;
+	wake = __atomic_load_n(&verdict->wake_ns, __ATOMIC_RELAXED);
+	cpu = __atomic_load_n(&verdict->sleep_cpu_ns, __ATOMIC_RELAXED);
+	if (wake != settings->w0_ns || cpu != settings->cw_ns) {
+		settings->w0_ns = wake;
+		settings->cw_ns = cpu;
+		adapt_costs(&wait->adapt, wake, cpu);
+	}
+	return cpu_verdict_price(verdict);
 }
 
 /*
@@ -308,12 +360,15 @@ static enum spun spin_adaptive(struct wait *wait, bool active,
 	if (quick)
 		return SPUN_HIT;
 	now = clock_ns();
-	*plan = adapt_begin(adapt, kind, wait->op, wait->settings.price, now);
+	*plan = adapt_begin(adapt, kind, wait->op, price_now(wait), now);
+	plan->spin_ns = granted(wait, plan->spin_ns);
 	if (plan->nap_ns || !plan->spin_ns)
 		return SPUN_MISS;
 	spun = spin_until(wait, now, now, now + plan->spin_ns, due,
 			  &adapt->end_ns);
 	adapt->spun_ns = adapt->end_ns - now;
+	if (spun == SPUN_MISS)
+		counter_add(&wait->counters.misses, 1);
 	return spun;
 }
 

@@ -25,6 +25,8 @@ struct wait_word {
 	uint32_t seen;
 };
 
+struct cpu_verdict;
+
 struct wait_source {
 	/*
 	 * Ask to be woken by descriptor, then look once more.  True: there is
@@ -83,6 +85,8 @@ struct wait {
 	int timer_fd; /* made when epoll_pwait2 is missing, or foreign */
 	bool foreign;
 	bool no_pwait2;
+	struct cpu_verdict *verdict; /* NULL: spin as the settings say */
+	uint64_t paid_ns; /* of counters.spin_ns: told to the verdict */
 	enum policy_op op; /* the last one taken: the waiting thread sets it */
 	int schedstat_fd; /* of its thread, -1: none; the wait's to close */
 	struct adapt adapt;

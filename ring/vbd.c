@@ -173,6 +173,7 @@ static void forget(struct vbd *vbd)
 {
 	loop_defer_cancel(vbd->loop, &vbd->progress);
 	loop_timer_clear(vbd->loop, &vbd->resume.timer);
+	vbd_governor_close(vbd);
 	loop_unwatch(vbd->loop, &vbd->box_watch);
 	mailbox_run(&vbd->box);
 	mailbox_fini(&vbd->box);
@@ -259,10 +260,16 @@ int vbd_create(struct loop *loop, uint16_t minor, int marker_fd,
 	err = loop_watch(loop, &vbd->box_watch, EPOLLIN);
 	if (err)
 		goto fini_box;
+	err = vbd_governor_open(vbd);
+	if (err)
+		goto unwatch;
+	vbd_governor_configure(vbd);
 	mailbox_arm(&vbd->box);
 	vbd->marker_fd = marker_fd;
 	*out = vbd;
 	return 0;
+unwatch:
+	loop_unwatch(loop, &vbd->box_watch);
 fini_box:
 	mailbox_fini(&vbd->box);
 free_vbd:
@@ -377,6 +384,8 @@ static void resume_try(void *arg)
 	}
 	strcpy(vbd->spec, vbd->resume.spec);
 	describe(vbd);
+	cpu_recalibrate(vbd->governor,
+			clock_ns()); /* perhaps on another machine */
 	log_info("vbd %u: resumed with %s, %llu bytes", vbd->minor, vbd->spec,
 		 (unsigned long long)after);
 	resume_done(vbd, 0);

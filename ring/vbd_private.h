@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "poll/cpu.h"
 #include "poll/loop.h"
 #include "poll/mailbox.h"
 #include "ring/main_port.h"
@@ -65,6 +66,9 @@ struct vbd {
 	struct wait_counters dead_waits;
 
 	struct granularity granularity;
+	struct cpu_governor *governor;
+	struct loop_watch governor_watch;
+	struct loop_timer governor_timer;
 	struct vbd_polling base, override;
 	enum vbd_polling_source base_source;
 	bool overridden; /* by tap-ctl */
@@ -89,3 +93,9 @@ void vbd_rings_disconnect(struct vbd *vbd);
 const struct vbd_polling *vbd_polling_now(const struct vbd *vbd);
 void vbd_wait_settings(const struct vbd *vbd, struct wait_settings *out);
 void vbd_waits_add(const struct wait_counters *from, struct wait_counters *to);
+
+/* ---- vbd_governor.c ---- */
+
+int vbd_governor_open(struct vbd *vbd); /* 0, or what cpu_open says */
+void vbd_governor_close(struct vbd *vbd);
+void vbd_governor_configure(struct vbd *vbd); /* as the polling settings say */

@@ -261,6 +261,9 @@ int vbd_connect(struct vbd *vbd, const struct vbd_connect *connect)
 	err = queue_create(&setup, &ring->queue);
 	if (err)
 		goto out;
+	ring->queue->wait.verdict = cpu_verdict(vbd->governor);
+	cpu_set_guest(vbd->governor,
+		      ring->queue->guest_ops->pid(ring->queue->guest));
 	err = queue_start(ring->queue, runs ? vbd->image : NULL);
 	if (err) {
 		queue_destroy(ring->queue);
@@ -326,6 +329,7 @@ int vbd_set_polling(struct vbd *vbd, enum vbd_polling_source source,
 		vbd->base = *polling;
 		vbd->base_source = source;
 	}
+	vbd_governor_configure(vbd);
 	for (struct vbd_ring *r = vbd->rings; r; r = r->next)
 		if (!r->disconnected)
 			configure(r);
