@@ -42,3 +42,12 @@ static inline uint64_t dice_about(struct dice *dice, double middle,
 		sum += dice_share(dice);
 	return (uint64_t)(middle * exp(spread * sum));
 }
+
+/* A property that has to hold whatever the dice say. */
+static inline void dice_each(void (*holds)(uint64_t seed), uint64_t seeds)
+{
+	uint64_t seed;
+
+	for (seed = 0; seed < seeds; seed++)
+		holds(seed);
+}

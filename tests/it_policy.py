@@ -145,6 +145,28 @@ def simple_policies_cost_what_the_model_says():
     assert (static["hits"], static["misses"]) == (1, 2), static
 
 
+def rivals_do_what_was_published():
+    def meet(gaps):
+        with tempfile.NamedTemporaryFile("w", suffix=".gaps") as file:
+            file.write("".join("%d\n" % gap for gap in gaps))
+            file.flush()
+            got = lines("--trace", file.name, "--w0-us", 5)
+        return {x["policy"]: (x["hits"], x["spin_ns"]) for x in got}
+
+    # 4, 8, 16 us in vain, and then 20 each; the average is there at once
+    got = meet([20 * US] * 10)
+    assert got["qemu-32us"] == got["qemu-1ms"] == (6, 148 * US), got
+    assert got["weight-32us"] == got["weight-1ms"] == (9, 180 * US), got
+    # what is beyond the maximum ends the window
+    got = meet([20 * US] * 10 + [90 * US, 3 * US])
+    assert got["qemu-32us"] == (6, 180 * US), got
+    # serving takes 5 us of a window that starts with the request
+    got = meet([995 * US, 996 * US, 7995 * US, 7996 * US])
+    assert got["fixed-1ms"] == (1, 4 * 995 * US), got
+    assert got["fixed-8ms"] == (3, (995 + 996 + 2 * 7995) * US), got
+    assert got["break-even"] == (0, 4 * 37 * US), got
+
+
 def bad_input_is_refused_in_one_line():
     with tempfile.TemporaryDirectory() as directory:
 
@@ -222,6 +244,7 @@ def main():
         every_policy_meets_every_trace,
         a_run_can_be_repeated_and_a_seed_matters,
         simple_policies_cost_what_the_model_says,
+        rivals_do_what_was_published,
         bad_input_is_refused_in_one_line,
         closed_loops_with_fewer_waits_than_threads_end,
         every_target_holds,
