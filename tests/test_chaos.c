@@ -22,25 +22,24 @@
 #include "ring/vbd.h"
 #include "tests/dice.h"
 #include "tests/frontend.h"
+#include "tests/oracle.h"
 #include "tests/rig.h"
 
 enum {
 	/* Guests own groups in turn, so that they share 4096-byte blocks. */
 	GROUP = 5, /* sectors */
 	GROUPS = 64,
-	SECTORS = GROUP * GROUPS,
-	SECTOR = 512,
+	SECTORS = GROUP * GROUPS, /* ORACLE_SECTORS at most */
 	SIDES = 2,
-	VALUES = 12,
 	TAGS = 64,
 	DOMID = 7,
 	UNTOUCHED = 0xa5,
 	WORD_PAUSED = 0x20,
 };
 
-#define WALK_NS (CLOCK_SECOND * 4 / 5)
+#define WALK_NS (CLOCK_SECOND)
 #define SETTLE_NS (30 * CLOCK_SECOND)
-/* A disconnect that took longer may be of a thread that is still at it. */
+/* A disconnect that took longer may be of a thread that uses it still. */
 #define PROMPT_NS (CLOCK_SECOND / 30)
 
 static const struct spec {
@@ -51,7 +50,7 @@ static const struct spec {
 	{ .spec = "aio:" },
 	{ .spec = "ram:160k", .forgets = true },
 	{ .spec = "delay:us=700;aio:" },
-	{ .spec = "delay:us=3000,op=write;ram:160k", .forgets = true },
+	{ .spec = "delay:us=20000,op=write;ram:160k", .forgets = true },
 	{ .spec = "aio:@delay:us=300;aio:" },
 	{ .spec = "fault:every=3,err=EAGAIN;aio:" },
 	{ .spec = "fault:every=7,err=EIO;delay:us=200,op=read;aio:",
@@ -63,12 +62,6 @@ static const struct spec {
 };
 
 enum { NR_SPECS = sizeof(specs) / sizeof(specs[0]) };
-
-/* What a sector may hold: stamps of writes, 0 for zeros. */
-struct sector {
-	uint32_t may[VALUES];
-	unsigned n;
-};
 
 struct asked {
 	bool asked;
@@ -112,7 +105,7 @@ struct walk {
 	struct loop *loop;
 	struct vbd *vbd;
 	struct side sides[SIDES];
-	struct sector sectors[SECTORS];
+	struct oracle oracle;
 	bool busy[GROUPS];
 	uint32_t stamp;
 	unsigned epoch; /* grows whenever the image may have been reopened */
@@ -122,48 +115,7 @@ struct walk {
 	bool closing; /* alone is a close */
 };
 
-/* ---- the oracle ---- */
-
-static void fill(uint8_t *to, unsigned sector, uint32_t stamp)
-{
-	uint32_t words[SECTOR / 4] = { 0 };
-
-	for (unsigned i = 0; stamp && i < SECTOR / 4; i++)
-		words[i] = stamp * 2654435761u + sector * 40503u + i;
-	memcpy(to, words, SECTOR);
-}
-
-static void add_value(struct sector *s, uint32_t stamp)
-{
-	for (unsigned i = 0; i < s->n; i++)
-		if (s->may[i] == stamp)
-			return;
-	ck_assert_uint_lt(s->n, VALUES);
-	s->may[s->n++] = stamp;
-}
-
-static void settle_value(struct sector *s, uint32_t stamp)
-{
-	s->may[0] = stamp;
-	s->n = 1;
-}
-
-static void check_sector(struct walk *w, unsigned sector, const uint8_t *got)
-{
-	struct sector *s = &w->sectors[sector];
-	uint8_t want[SECTOR];
-
-	for (unsigned i = 0; i < s->n; i++) {
-		fill(want, sector, s->may[i]);
-		if (!memcmp(got, want, SECTOR)) {
-			/* nothing else is on its way to it */
-			settle_value(s, s->may[i]);
-			return;
-		}
-	}
-	ck_abort_msg("%s: sector %u holds none of its %u values", w->spec->spec,
-		     sector, s->n);
-}
+/* ---- what is right ---- */
 
 static bool writes(uint8_t op)
 {
@@ -176,21 +128,13 @@ static bool flushes(uint8_t op)
 	return op == BLKIF_OP_WRITE_BARRIER || op == BLKIF_OP_FLUSH_DISKCACHE;
 }
 
-static bool has_room(const struct walk *w, unsigned first, unsigned n)
-{
-	for (unsigned i = 0; i < n; i++)
-		if (w->sectors[first + i].n > VALUES - 2)
-			return false;
-	return true;
-}
-
 /* The image was opened anew, or may have been. */
 static void new_epoch(struct walk *w)
 {
 	w->epoch++;
 	w->flush_failed = false;
-	for (unsigned i = 0; w->spec->forgets && i < SECTORS; i++)
-		add_value(&w->sectors[i], 0);
+	if (w->spec->forgets)
+		oracle_may_hold(&w->oracle, 0, SECTORS, 0);
 }
 
 /* ---- requests ---- */
@@ -222,15 +166,11 @@ static void check_data(struct side *side, const struct asked *a, unsigned tag,
 	const uint8_t *data = frontend_data(side->f, tag);
 	struct walk *w = side->walk;
 
-	for (unsigned i = 0; i < a->n; i++) {
-		struct sector *s = &w->sectors[a->first + i];
-
-		if (a->op == BLKIF_OP_READ && status == BLKIF_RSP_OKAY)
-			check_sector(w, a->first + i, data + i * SECTOR);
-		else if (writes(a->op) && status == BLKIF_RSP_OKAY)
-			settle_value(s, a->stamp);
-	}
-	for (unsigned i = 0; i < a->n * SECTOR; i++)
+	if (status == BLKIF_RSP_OKAY && a->op == BLKIF_OP_READ)
+		oracle_was_read(&w->oracle, a->first, a->n, data);
+	else if (status == BLKIF_RSP_OKAY && writes(a->op))
+		oracle_holds(&w->oracle, a->first, a->n, a->stamp);
+	for (unsigned i = 0; i < a->n * ORACLE_SECTOR; i++)
 		if (a->op == BLKIF_OP_READ && status != BLKIF_RSP_OKAY)
 			ck_assert_msg(data[i] == UNTOUCHED,
 				      "a failed read changed the guest's page");
@@ -280,19 +220,17 @@ static bool queue(struct side *side, const struct asked *a)
 	if (tag < 0)
 		return false;
 	data = frontend_data(side->f, (unsigned)tag);
-	frontend_fill(&r, a->op, a->first, a->n * SECTOR);
+	frontend_fill(&r, a->op, a->first, a->n * ORACLE_SECTOR);
 	side->asked[tag] = *a;
 	side->asked[tag].asked = true;
 	side->asked[tag].epoch = w->epoch;
 	side->asked[tag].doomed = w->flush_failed;
-	memset(data, UNTOUCHED, GROUP * SECTOR);
-	for (unsigned i = 0; i < a->n; i++) {
-		if (writes(a->op)) {
-			fill(data + i * SECTOR, a->first + i, a->stamp);
-			add_value(&w->sectors[a->first + i], a->stamp);
-		} else if (a->op == BLKIF_OP_DISCARD) {
-			add_value(&w->sectors[a->first + i], 0);
-		}
+	memset(data, UNTOUCHED, GROUP * ORACLE_SECTOR);
+	if (writes(a->op)) {
+		oracle_fill(data, a->first, a->n, a->stamp);
+		oracle_may_hold(&w->oracle, a->first, a->n, a->stamp);
+	} else if (a->op == BLKIF_OP_DISCARD) {
+		oracle_may_hold(&w->oracle, a->first, a->n, 0);
 	}
 	if (a->n)
 		w->busy[a->first / GROUP] = true;
@@ -319,7 +257,7 @@ static void ask(struct side *side)
 	    (!flushes(a.op) || dice_below(&w->dice, 2))) {
 		if (!find_place(side, &a))
 			return;
-		if (!has_room(w, a.first, a.n))
+		if (!oracle_has_room(&w->oracle, a.first, a.n))
 			a.op = BLKIF_OP_READ;
 	}
 	queue(side, &a);
@@ -669,10 +607,9 @@ static void walk_open(struct walk *w, uint64_t seed, const struct spec *spec)
 	w->dice.state = seed;
 	w->spec = spec;
 	if (spec->spec[strlen(spec->spec) - 1] == ':')
-		rig_file(path, sizeof(path), "image", SECTORS * SECTOR);
+		rig_file(path, sizeof(path), "image", SECTORS * ORACLE_SECTOR);
 	snprintf(w->image, sizeof(w->image), "%s%s", spec->spec, path);
-	for (unsigned i = 0; i < SECTORS; i++)
-		settle_value(&w->sectors[i], 0);
+	oracle_holds(&w->oracle, 0, SECTORS, 0);
 	ck_assert_int_eq(loop_open(&w->loop), 0);
 	ck_assert_int_eq(vbd_create(w->loop, 3, -1, NULL, &w->vbd), 0);
 	for (unsigned i = 0; i < SIDES; i++) {
@@ -735,7 +672,7 @@ START_TEST(whatever_happens_nothing_is_lost_or_answered_twice)
 	walk_open(w, seed_of(_i), &specs[_i % NR_SPECS]);
 	end_ns = clock_ns() + WALK_NS * scale;
 	while (clock_ns() < end_ns) {
-		for (unsigned i = 0; i < 200; i++)
+		for (unsigned i = 0; i < 1000; i++)
 			step(w);
 		verify(w);
 	}
