@@ -4,6 +4,7 @@
 # make check       what it needs, then every test
 # make check-long  the same with ten times the loops (any SCALE=N works)
 # make policy-report SEEDS=n   the polling policy's targets, in simulation
+# make bench-polling   what is claimed of polling and needs a clock; LINES=4,5
 # make check-xen   the cases of tests/xenlab on a real Xen in QEMU; CASES="A B"
 # make install     DESTDIR and PREFIX as everywhere; UNITS is systemd's folder
 # SAN=1 builds beside, under ASan and UBSan.  CC=clang works too.  V=1 shows
@@ -115,6 +116,12 @@ demo: deps
 	@$(MAKE) --no-print-directory all
 	@BUILD=$(CURDIR)/$(O) tests/demo
 
+# Nothing else should run meanwhile.  It prints as it goes, a row a claim.
+bench-polling: check-deps
+	@$(MAKE) --no-print-directory all
+	@BUILD=$(CURDIR)/$(O) PYTHONDONTWRITEBYTECODE=1 tests/bench/polling \
+		$(if $(LINES),--lines $(LINES)) $(if $(QUICK),--quick) $(BENCHFLAGS)
+
 # tap-ctl starts the tapdisk in ../libexec, seen from where it lies.
 install: all
 	install -D -m 755 $(O)/bin/tap-ctl $(DESTDIR)$(PREFIX)/sbin/tap-ctl
@@ -130,6 +137,6 @@ clean:
 	rm -rf build build-*
 
 .PHONY: all tests deps check-deps check check-long check-xen policy-report \
-	demo install clean
+	bench-polling demo install clean
 .SECONDARY:
 -include $(shell find $(O) -name '*.d' 2>/dev/null)

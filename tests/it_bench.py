@@ -100,6 +100,10 @@ def modes_do_what_they_say():
         assert r["iops"] <= 101 and r["think_us"] >= 10000, r
         r = disk.bench("--burst", "8", "--think", "10ms", *common)
         assert 8 < r["iops"] <= 808 and r["think_us"] >= 10000, r
+        # 8 + 1 + 1 + 1 in four thoughts
+        mix = ["--burst", "8", "--burst-every", "4", "--think", "10ms"]
+        r = disk.bench(*mix, *common)
+        assert 8 < r["iops"] <= 286 and r["think_us"] >= 10000, r
         r = disk.bench("--flush-every", "4", "--wait", "spin", *common)
         assert r["iops"] > 0 and r["io_errors"] == 0, r
         # an I/O is one, however many requests it takes
@@ -116,6 +120,7 @@ def misuse_is_one_line_and_exit_2():
         (BLKFRONT, *both, "--bs", "3m"),
         (BLKFRONT, *both, "--rw", "trim"),
         (BLKFRONT, *both, "--rate", "5", "--think", "1ms"),
+        (BLKFRONT, *both, "--burst-every", "5"),
         (BLKFRONT, *both, "--ring-order", "5"),
         (BLKFRONT, *both, "more"),
         (SQLITE,),

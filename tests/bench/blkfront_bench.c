@@ -139,6 +139,9 @@ static const struct option_row option_rows[] = {
 	  "send N I/Os at once, wait for all, then think once\n"
 	  "(instead of --qd); with --rate they are due together",
 	  set_depth, offsetof(struct settings, load.burst) },
+	{ 0, "burst-every", "N",
+	  "of N batches one is a burst, the others a lone I/O", set_positive,
+	  offsetof(struct settings, load.burst_every) },
 	{ 0, "rate", "R",
 	  "send R I/Os a second whatever the answers; latency\n"
 	  "counts from when an I/O was due",
@@ -208,6 +211,8 @@ static int check_settings(const struct settings *s)
 		return misuse("-m", "is needed");
 	if (s->load.rate && s->load.think_ns)
 		return misuse("--rate", "does not go with --think");
+	if (s->load.burst_every && (!s->load.burst || s->load.rate))
+		return misuse("--burst-every", "needs --burst, without --rate");
 	if (!s->load.runtime_ns)
 		return misuse("--runtime", "must be above 0");
 	return 0;

@@ -163,12 +163,21 @@ static void send_arrivals(struct load *l, uint64_t now_ns)
 	}
 }
 
+/* How many I/Os the next one has. */
+static uint32_t begin_batch(struct load *l)
+{
+	l->batches++;
+	if (l->options.burst_every && l->batches % l->options.burst_every)
+		return 1;
+	return l->options.burst;
+}
+
 static void send_batch(struct load *l, uint64_t now_ns)
 {
 	uint32_t i;
 
 	if (!l->batch_left && !l->active && now_ns >= l->batch_due_ns)
-		l->batch_left = l->options.burst;
+		l->batch_left = begin_batch(l);
 	for (i = 0; i < l->nr_ios && l->batch_left && !flush_is_due(l); i++) {
 		if (l->ios[i].active)
 			continue;

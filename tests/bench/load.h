@@ -3,7 +3,8 @@
  * A load on a frontend: who sends which I/O when, and what came of it.
  *
  * Three ways to decide when.  Closed loop: each of qd users sends an I/O,
- * waits for it, thinks, and so on.  Burst: N at once, wait for all, think.
+ * waits for it, thinks, and so on.  Burst: N at once, wait for all, think; or
+ * only every so often N, and a lone I/O in between.
  * Rate: I/Os become due at fixed times whatever happens, and their latency
  * counts from then.  An I/O above what one request carries goes out as
  * several; what does not fit the ring waits here.  A flush that is due lets
@@ -41,6 +42,7 @@ struct load_options {
 	uint64_t size; /* I/Os stay below; at least a block */
 	uint32_t depth; /* I/Os in flight */
 	uint32_t burst; /* 0: no bursts */
+	uint32_t burst_every; /* of so many batches one is a burst; 0: all */
 	uint32_t rate; /* I/Os a second, 0: closed loop */
 	uint32_t flush_every; /* I/Os, 0: never */
 	uint64_t think_ns;

@@ -46,6 +46,7 @@ struct load {
 
 	uint32_t batch_left; /* burst: still to be sent of this one */
 	uint64_t batch_due_ns;
+	uint64_t batches; /* begun */
 	uint64_t start_ns; /* rate: when arrival 0 was due */
 	uint64_t arrivals; /* sent so far */
 	uint32_t since_flush; /* I/Os sent */
