@@ -8,6 +8,9 @@
  * and leaves the arithmetic to cpu_price.  It owns no loop: its owner watches
  * one descriptor and keeps one timer.  What cannot be known never forbids
  * spinning: it is said in cpu_report.  Logs what is missing, once.
+ *
+ * The price is the host's.  What a failed spin costs the thread itself (rho, in
+ * policy.h) only that thread knows: it takes the higher of the two.
  */
 #pragma once
 

@@ -104,7 +104,11 @@ static inline uint64_t cpu_verdict_grant(struct cpu_verdict *verdict,
 	return left < ns ? left : ns;
 }
 
-/* Spun for @ns, hit or miss.  May be saved up over a few short spins. */
+/*
+ * Spun for @ns, hit or miss, without the time that the scheduler took: who was
+ * put off for a while would pay for what others used.  May be saved up over a
+ * few short spins.
+ */
 static inline void cpu_verdict_pay(struct cpu_verdict *verdict, uint64_t ns)
 {
 	__atomic_fetch_add(&verdict->spent_ns, ns, __ATOMIC_RELAXED);
