@@ -73,9 +73,13 @@ static bool lost_cpu(struct wait *wait, uint64_t last, uint64_t now)
 
 	wait->lost_ns[1] = wait->lost_ns[0];
 	wait->lost_ns[0] = now;
-	if (often)
-		wait->calm_ns = now + LOST_WINDOW_NS;
-	return often;
+	if (!often)
+		return false;
+	wait->calm_ns = now + LOST_WINDOW_NS;
+	counter_add(&wait->counters.lost, 1);
+	if (wait->verdict)
+		cpu_verdict_lost(wait->verdict);
+	return true;
 }
 
 bool spin_is_unwelcome(struct wait *wait)
@@ -86,6 +90,18 @@ bool spin_is_unwelcome(struct wait *wait)
 		return true;
 	wait->calm_ns = 0;
 	return false;
+}
+
+static void learn_batch(struct wait *wait, uint64_t ns)
+{
+	wait->batch_ns += ns / 8;
+	wait->batch_ns -= wait->batch_ns / 8;
+}
+
+/* The idle threshold is looked at within a session too. */
+static bool may_go_on(const struct wait *wait)
+{
+	return !wait->verdict || cpu_verdict_allowed(wait->verdict);
 }
 
 enum spun spin_until(struct wait *wait, uint64_t started, uint64_t now,
@@ -108,17 +124,13 @@ enum spun spin_until(struct wait *wait, uint64_t started, uint64_t now,
 			break;
 		}
 		now = clock_ns();
-		if (now - last < LOST_GAP_NS) {
-			wait->batch_ns += (now - last) / 8;
-			wait->batch_ns -= wait->batch_ns / 8;
-		} else if (lost_cpu(wait, last, now)) {
-			counter_add(&wait->counters.lost, 1);
-			if (wait->verdict)
-				cpu_verdict_lost(wait->verdict);
+		if (now - last < LOST_GAP_NS)
+			learn_batch(wait, now - last);
+		else
+			started += now - last; /* somebody else had the CPU */
+		if (now - last >= LOST_GAP_NS && lost_cpu(wait, last, now))
 			break;
-		}
-		if (now >= end ||
-		    (wait->verdict && !cpu_verdict_allowed(wait->verdict)))
+		if (now >= end || !may_go_on(wait))
 			break;
 	}
 	counter_add(&wait->counters.spin_ns, now - started);
