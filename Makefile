@@ -62,6 +62,7 @@ endef
 
 $(O)/bin/tapdisk: $(call objs,tools/tapdisk) $(LIBS)
 $(O)/bin/tap-ctl: $(call objs,tools/tap-ctl) $(LIBS)
+$(O)/bin/tap-ctl: LINK += -lm
 $(O)/bin/polling-sim: $(call objs,tools/polling-sim) $(LIBS)
 $(O)/bin/polling-sim: LINK += -lm
 # A trace is to be the same on machines that could fuse.

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* See adapt.h. */
 #include "poll/adapt.h"
+#include "poll/counter.h"
 
 void adapt_init(struct adapt *adapt, uint64_t max_ns, uint32_t price,
 		uint64_t w0_ns, uint64_t cw_ns)
@@ -47,6 +48,38 @@ static void share_rho(struct adapt *adapt, const struct policy *from)
 			policy_rho_is(all[i], policy_rho(from));
 }
 
+static void put(uint64_t *to, uint64_t value)
+{
+	__atomic_store_n(to, value, __ATOMIC_RELAXED);
+}
+
+/* For those who look on. */
+static void show(struct adapt *adapt, const struct policy *policy,
+		 const struct device_wait_plan *plan, const char *decider)
+{
+	struct adapt_shown *shown = &adapt->shown;
+	unsigned i = (unsigned)adapt->kind - WAIT_GUEST;
+
+	put(&shown->price, policy->beta);
+	put(&shown->rho, policy_rho(policy));
+	counter_add(&shown->of[i].waits, 1);
+	put(&shown->of[i].nap_ns, plan->nap_ns);
+	put(&shown->of[i].spin_ns, plan->spin_ns);
+	__atomic_store_n(&shown->of[i].decider, decider, __ATOMIC_RELAXED);
+}
+
+static const char *device_decider(const struct device_wait *device)
+{
+	switch (device->chosen) {
+	case DEVICE_WAIT_BLOCK:
+		return "block";
+	case DEVICE_WAIT_SPIN:
+		return policy_decider(&device->policy);
+	default:
+		return "nap";
+	}
+}
+
 struct device_wait_plan adapt_begin(struct adapt *adapt, enum wait_kind kind,
 				    enum policy_op op, uint32_t price,
 				    uint64_t now)
@@ -67,14 +100,19 @@ struct device_wait_plan adapt_begin(struct adapt *adapt, enum wait_kind kind,
 	case WAIT_GUEST:
 		give_price(&adapt->guest, price);
 		plan.spin_ns = policy_begin(&adapt->guest, op);
+		show(adapt, &adapt->guest, &plan,
+		     policy_decider(&adapt->guest));
 		break;
 	case WAIT_DEVICE:
 		give_price(&adapt->device.policy, price);
 		plan = device_wait_begin(&adapt->device, op);
+		show(adapt, &adapt->device.policy, &plan,
+		     device_decider(&adapt->device));
 		break;
 	case WAIT_BOTH:
 		give_price(&adapt->both, price);
 		plan.spin_ns = policy_begin(&adapt->both, op);
+		show(adapt, &adapt->both, &plan, policy_decider(&adapt->both));
 		break;
 	}
 	return plan;
@@ -112,5 +150,20 @@ void adapt_learn(struct adapt *adapt, enum wait_kind next)
 			   adapt->missed, adapt->delay_ns);
 		share_rho(adapt, &adapt->both);
 		break;
+	}
+}
+
+void adapt_shown_read(const struct adapt *from, struct adapt_shown *to)
+{
+	const struct adapt_shown *shown = &from->shown;
+
+	to->price = counter_read(&shown->price);
+	to->rho = counter_read(&shown->rho);
+	for (unsigned i = 0; i < 3; i++) {
+		to->of[i].waits = counter_read(&shown->of[i].waits);
+		to->of[i].nap_ns = counter_read(&shown->of[i].nap_ns);
+		to->of[i].spin_ns = counter_read(&shown->of[i].spin_ns);
+		to->of[i].decider = __atomic_load_n(&shown->of[i].decider,
+						    __ATOMIC_RELAXED);
 	}
 }

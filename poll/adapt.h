@@ -17,6 +17,21 @@ enum wait_kind {
 	WAIT_BOTH, /* several in flight */
 };
 
+/*
+ * What adaptive mode does and has learned, for people.  Written by the waiting
+ * thread only; others read it with adapt_shown_read.
+ */
+struct adapt_shown {
+	uint64_t price; /* Q16; the last wait's, and never below rho */
+	uint64_t rho; /* Q16 */
+	struct {
+		uint64_t waits; /* decided */
+		uint64_t nap_ns; /* of the last one; both 0: block */
+		uint64_t spin_ns;
+		const char *decider; /* NULL: none was decided yet */
+	} of[3]; /* guest, device, both: wait_kind less WAIT_GUEST */
+};
+
 struct adapt {
 	struct policy guest, both;
 	struct device_wait device;
@@ -30,6 +45,7 @@ struct adapt {
 	uint32_t
 		quick; /* of 16: recent waits that ended while looks are free */
 	uint32_t sleeps; /* to sample the delay of some */
+	struct adapt_shown shown;
 };
 
 /* @w0_ns and @cw_ns as policy_init. */
@@ -52,3 +68,6 @@ struct device_wait_plan adapt_begin(struct adapt *adapt, enum wait_kind kind,
  * is learned about the device.
  */
 void adapt_learn(struct adapt *adapt, enum wait_kind next);
+
+/* Any thread: a copy of which no field is torn. */
+void adapt_shown_read(const struct adapt *from, struct adapt_shown *to);

@@ -49,7 +49,7 @@ static uint64_t time_of(const struct wait *wait, unsigned looks)
 	return wait->batch_ns * looks / BATCH;
 }
 
-bool spin_free(struct wait *wait, unsigned batches)
+bool spin_free(struct wait *wait, unsigned batches, uint64_t *ns)
 {
 	unsigned looks = 0, n;
 
@@ -58,10 +58,12 @@ bool spin_free(struct wait *wait, unsigned batches)
 		looks += n;
 		if (n == BATCH)
 			continue;
-		counter_add(&wait->counters.spin_ns, time_of(wait, looks));
+		*ns = time_of(wait, looks);
+		counter_add(&wait->counters.spin_ns, *ns);
 		counter_add(&wait->counters.hits, 1);
 		return true;
 	}
+	*ns = time_of(wait, looks);
 	return false;
 }
 

@@ -18,9 +18,9 @@ enum spun {
 
 /*
  * At most @batches batches of looks, each some 200 ns, without reading the
- * clock.  True if a word changed.
+ * clock.  True if a word changed; *ns is how long it took, about.
  */
-bool spin_free(struct wait *wait, unsigned batches);
+bool spin_free(struct wait *wait, unsigned batches, uint64_t *ns);
 
 /*
  * Spin from @now, just read, until a word changes or @end.  @started is when

@@ -257,6 +257,17 @@ static void sleep_epoll(struct wait *wait, uint64_t due, uint64_t timeout_ns)
 		collect(wait, -1);
 }
 
+/* Adaptive mode keeps the same book. */
+static void record_adapt(struct wait *wait)
+{
+	const struct adapt *adapt = &wait->adapt;
+
+	wait->gap.end_ns = adapt->end_ns;
+	wait->gap.slept = adapt->missed;
+	wait->gap.spun_ns = adapt->spun_ns;
+	wait->gap.delay_ns = adapt->delay_ns;
+}
+
 /*
  * May a spin of up to @ns begin, and for how long?  Pays for what was spun
  * since the last question, the free looks included.
@@ -281,15 +292,18 @@ static uint64_t granted(struct wait *wait, uint64_t ns)
  */
 static enum spun spin_fixed(struct wait *wait, bool active, uint64_t due)
 {
-	uint64_t now, started, end, left, stop;
+	uint64_t now, started, end, left, stop, ns;
 	enum spun spun;
 
 	active |= wait->untimed;
-	wait->untimed = active && spin_free(wait, 1);
-	if (wait->untimed)
+	wait->untimed = active && spin_free(wait, 1, &ns);
+	if (wait->untimed) {
+		gaps_quick(wait->gaps, &wait->gap, ns);
 		return SPUN_HIT;
+	}
 	now = clock_ns();
 	started = active ? now - wait->batch_ns : now;
+	gaps_start(&wait->gap, started);
 	if (active)
 		wait->anchor_ns = started;
 	end = wait->anchor_ns + wait->settings.spin_ns;
@@ -301,6 +315,7 @@ static enum spun spin_fixed(struct wait *wait, bool active, uint64_t due)
 	do {
 		stop = now + left;
 		spun = spin_until(wait, started, now, stop, due, &now);
+		gaps_spun(&wait->gap, now);
 		if (spun != SPUN_MISS)
 			return spun;
 		started = now;
@@ -309,6 +324,34 @@ static enum spun spin_fixed(struct wait *wait, bool active, uint64_t due)
 	} while (left);
 	counter_add(&wait->counters.misses, 1);
 	return SPUN_MISS;
+}
+
+/*
+ * "Poll now": until the time that was set when it was said.  The governor
+ * forbids it as any other spin, but not for its price.
+ */
+static enum spun spin_forced(struct wait *wait, uint64_t due)
+{
+	uint64_t now = clock_ns(), left;
+	enum spun spun;
+
+	gaps_start(&wait->gap, now);
+	left = wait->forced_ns > now ? wait->forced_ns - now : 0;
+	if (!left)
+		wait->forced_ns = 0;
+	left = granted(wait, left);
+	if (!left)
+		return SPUN_MISS;
+	spun = spin_until(wait, now, now, now + left, due, &now);
+	gaps_spun(&wait->gap, now);
+	if (spun == SPUN_MISS)
+		counter_add(&wait->counters.misses, 1);
+	return spun;
+}
+
+void wait_force(struct wait *wait, uint64_t ns)
+{
+	wait->forced_ns = clock_ns() + ns;
 }
 
 /* An average over about 16 waits, in sixteenths. */
@@ -347,19 +390,22 @@ static enum spun spin_adaptive(struct wait *wait, bool active,
 {
 	struct adapt *adapt = &wait->adapt;
 	bool quick;
-	uint64_t now;
+	uint64_t now, ns;
 	enum spun spun;
 
 	if (adapt->open && !active)
 		return SPUN_MISS; /* awake for nothing: the wait goes on */
 	if (adapt->open)
 		adapt_learn(adapt, kind);
-	quick = spin_free(wait,
-			  adapt->quick >> 8 >= QUICK ? FREE_IF_QUICK : FREE);
+	quick = spin_free(
+		wait, adapt->quick >> 8 >= QUICK ? FREE_IF_QUICK : FREE, &ns);
 	count_quick(adapt, quick);
-	if (quick)
+	if (quick) {
+		gaps_quick(wait->gaps, &wait->gap, ns);
 		return SPUN_HIT;
+	}
 	now = clock_ns();
+	gaps_start(&wait->gap, now - ns);
 	*plan = adapt_begin(adapt, kind, wait->op, price_now(wait), now);
 	plan->spin_ns = granted(wait, plan->spin_ns);
 	if (plan->nap_ns || !plan->spin_ns)
@@ -375,17 +421,20 @@ static enum spun spin_adaptive(struct wait *wait, bool active,
 /* Sleep until a source wakes us, or @until.  False: a source had work. */
 static bool sleep_until(struct wait *wait, uint64_t until)
 {
-	uint64_t due, now, timeout = CLOCK_NEVER;
+	uint64_t due, now = 0, timeout = CLOCK_NEVER;
 
-	if (arm(wait))
+	if (arm(wait)) {
+		gaps_found(wait->gaps, &wait->gap);
 		return false;
+	}
 	due = earliest(wait); /* arming may set a date */
 	if (until < due)
 		due = until;
-	if (due != CLOCK_NEVER) {
+	if (due != CLOCK_NEVER || wait->gaps)
 		now = clock_ns();
+	if (due != CLOCK_NEVER)
 		timeout = due > now ? due - now : 0;
-	}
+	gaps_start(&wait->gap, now);
 	counter_add(&wait->counters.sleeps, 1);
 	if (!wait->sleep)
 		sleep_epoll(wait, due, timeout);
@@ -434,14 +483,14 @@ static void wait_adaptive(struct wait *wait, bool active, enum wait_kind kind)
 {
 	struct adapt *adapt = &wait->adapt;
 	struct device_wait_plan plan = { 0 };
-	uint64_t now;
+	uint64_t now, ns;
 
 	if (spin_adaptive(wait, active, kind, earliest(wait), &plan) !=
 	    SPUN_MISS)
 		return;
 	if (plan.nap_ns) {
 		if (!sleep_until(wait, adapt->start_ns + plan.nap_ns) ||
-		    spin_free(wait, 1)) {
+		    spin_free(wait, 1, &ns)) {
 			adapt->end_ns = clock_ns();
 			return;
 		}
@@ -457,17 +506,29 @@ static void wait_adaptive(struct wait *wait, bool active, enum wait_kind kind)
 void wait_for(struct wait *wait, bool active, enum wait_kind kind)
 {
 	const struct wait_settings *settings = &wait->settings;
-	bool spins = kind != WAIT_NOBODY && settings->spin_ns &&
-		     settings->mode != WAIT_EVENT && !spin_is_unwelcome(wait);
+	bool may = kind != WAIT_NOBODY && !spin_is_unwelcome(wait);
+	bool spins = may && settings->spin_ns && settings->mode != WAIT_EVENT;
 
-	if (spins && settings->mode == WAIT_ADAPTIVE) {
+	if (active)
+		gaps_begin(wait->gaps, &wait->gap, kind, wait->op,
+			   settings->w0_ns);
+	if (spins && !wait->forced_ns && settings->mode == WAIT_ADAPTIVE) {
 		wait_adaptive(wait, active, kind);
+		record_adapt(wait);
 		return;
 	}
 	wait->adapt.open = false; /* what it was is not known */
-	if (spins && spin_fixed(wait, active, earliest(wait)) != SPUN_MISS)
+	if (may && wait->forced_ns) {
+		if (spin_forced(wait, earliest(wait)) != SPUN_MISS)
+			return;
+	} else if (spins &&
+		   spin_fixed(wait, active, earliest(wait)) != SPUN_MISS) {
 		return;
-	sleep_until(wait, CLOCK_NEVER);
+	}
+	if (sleep_until(wait, CLOCK_NEVER) && wait->gaps) {
+		wait->gap.slept = true;
+		wait->gap.end_ns = clock_ns();
+	}
 }
 
 bool wait_arm(struct wait *wait)

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "poll/adapt.h"
+#include "poll/gaps.h"
 
 #define WAIT_SOURCES_MAX 12
 
@@ -90,6 +91,9 @@ struct wait {
 	enum policy_op op; /* the last one taken: the waiting thread sets it */
 	int schedstat_fd; /* of its thread, -1: none; the wait's to close */
 	struct adapt adapt;
+	struct gaps *gaps; /* where waits are recorded, NULL: nowhere */
+	struct gaps_wait gap;
+	uint64_t forced_ns; /* spin until then, whatever the mode; 0: no */
 	/* how to sleep with I/O in flight, NULL: epoll alone */
 	int (*sleep)(void *arg, uint64_t timeout_ns);
 	void *sleep_arg;
@@ -141,6 +145,12 @@ void wait_set_sleep(struct wait *wait, int (*sleep)(void *, uint64_t),
 
 /* Takes effect at the next look; called by the waiting thread. */
 void wait_configure(struct wait *wait, const struct wait_settings *settings);
+
+/*
+ * "Poll now": for the next @ns every wait spins, whatever the mode is.  Called
+ * by the waiting thread.
+ */
+void wait_force(struct wait *wait, uint64_t ns);
 
 /*
  * Wait until a source may have work.  @active: this turn took a request,

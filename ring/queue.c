@@ -141,6 +141,15 @@ static void run_command(struct mail *mail)
 		break;
 	case QUEUE_CONFIGURE:
 		wait_configure(&queue->wait, &command->settings);
+		queue->sync.off = command->sync_off;
+		answer(command, 0);
+		break;
+	case QUEUE_TRACE:
+		queue->gaps.trace = command->trace;
+		answer(command, 0);
+		break;
+	case QUEUE_FORCE:
+		wait_force(&queue->wait, command->force_ns);
 		answer(command, 0);
 		break;
 	case NR_QUEUE_COMMANDS:
@@ -375,6 +384,8 @@ int queue_create(const struct queue_setup *setup, struct queue **out)
 	if (err)
 		goto fini_box;
 	wait_configure(&queue->wait, &setup->settings);
+	queue->wait.gaps = &queue->gaps;
+	queue->sync.off = setup->sync_off;
 	queue->copies = calloc((size_t)slots * PARSE_SEGMENTS_MAX,
 			       sizeof(*queue->copies));
 	err = queue->copies ? req_pool_init(&queue->pool, slots, queue)

@@ -34,6 +34,8 @@ enum queue_command_kind {
 	QUEUE_RELEASE, /* open a port on .image and go on */
 	QUEUE_DISCONNECT, /* leave the guest alone, then answer; drain */
 	QUEUE_CONFIGURE, /* wait as .settings say from now on */
+	QUEUE_TRACE, /* record every wait in .trace, or with NULL no more */
+	QUEUE_FORCE, /* spin for .force_ns, whatever the mode is */
 	NR_QUEUE_COMMANDS
 };
 
@@ -45,6 +47,9 @@ struct queue_command {
 	int err; /* the answer: 0 or -errno */
 	struct image *image; /* RELEASE */
 	struct wait_settings settings; /* CONFIGURE */
+	bool sync_off; /* CONFIGURE */
+	struct gaps_trace *trace; /* TRACE */
+	uint64_t force_ns; /* FORCE */
 };
 
 /* What the thread tells main unasked. */
@@ -94,6 +99,7 @@ struct queue {
 	uint64_t trim_ns; /* when to give the buffers back */
 	struct log_limit limit;
 	struct queue_command *holding; /* answered once idle */
+	struct gaps gaps; /* read by anyone, see gaps.h */
 
 	/* set before the thread starts */
 	struct mailbox box;
@@ -124,6 +130,7 @@ struct queue_setup {
 	const struct queue_callbacks *callbacks;
 	void *owner;
 	struct wait_settings settings;
+	bool sync_off;
 };
 
 /*

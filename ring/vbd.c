@@ -174,6 +174,7 @@ static void forget(struct vbd *vbd)
 	loop_defer_cancel(vbd->loop, &vbd->progress);
 	loop_timer_clear(vbd->loop, &vbd->resume.timer);
 	vbd_governor_close(vbd);
+	loop_timer_clear(vbd->loop, &vbd->trace_timer);
 	loop_unwatch(vbd->loop, &vbd->box_watch);
 	mailbox_run(&vbd->box);
 	mailbox_fini(&vbd->box);
@@ -231,6 +232,11 @@ static void read_box(void *arg, uint32_t events)
 	} while (mailbox_arm(&vbd->box));
 }
 
+static void trace_out_of_time(void *arg)
+{
+	vbd_trace_end(arg);
+}
+
 /* ---- the interface ---- */
 
 int vbd_create(struct loop *loop, uint16_t minor, int marker_fd,
@@ -247,6 +253,8 @@ int vbd_create(struct loop *loop, uint16_t minor, int marker_fd,
 	vbd->state = VBD_STATE_EMPTY;
 	if (listener)
 		vbd->listener = *listener;
+	vbd->trace_timer =
+		(struct loop_timer){ .fn = trace_out_of_time, .arg = vbd };
 	vbd->progress = (struct loop_defer){ .fn = progress, .arg = vbd };
 	vbd->flush_again = (struct loop_timer){ .fn = flush, .arg = vbd };
 	granularity_read(&vbd->granularity);

@@ -20,6 +20,8 @@
 #include "ring/abi.h"
 
 #define VBD_RING_PAGES_MAX 16
+#define VBD_CAP_MAX 102400 /* per cent of a CPU: 1024 CPUs */
+#define VBD_CAP_DEFAULT 100
 #define VBD_SPEC_MAX                                             \
 	256 /* "type:path" with its NUL: the control wire's size \
 	     */
@@ -106,12 +108,28 @@ enum vbd_polling_source {
 	VBD_FROM_TAP_CTL,
 };
 
+enum vbd_sync {
+	VBD_SYNC_AUTO, /* a lone request may be done synchronously */
+	VBD_SYNC_OFF, /* never */
+	NR_VBD_SYNCS
+};
+
 struct vbd_polling {
 	enum wait_mode mode;
 	uint32_t duration_us; /* as requested; 0: the mode's default */
 	uint8_t idle_threshold; /* per cent */
 	bool align;
+	bool has_cap; /* asked for; else it is VBD_CAP_DEFAULT */
+	uint32_t cap; /* per cent of one CPU that all tapdisks of the host
+		       * together may spend spinning; 0: no limit */
+	enum vbd_sync sync;
 };
+
+/* The cap in force, asked for or not. */
+static inline uint32_t vbd_polling_cap(const struct vbd_polling *polling)
+{
+	return polling->has_cap ? polling->cap : VBD_CAP_DEFAULT;
+}
 
 struct vbd_connect {
 	uint32_t domid;
@@ -144,7 +162,7 @@ void vbd_disconnect(struct vbd *vbd, uint32_t domid, uint32_t devid,
 /*
  * Change how the disk's rings wait, now.  VBD_FROM_TAP_CTL holds until detach
  * or until it is taken back with @polling NULL; of the others the newest
- * counts.  -EINVAL: duration or threshold out of range.
+ * counts.  -EINVAL: duration, threshold or cap out of range.
  */
 int vbd_set_polling(struct vbd *vbd, enum vbd_polling_source source,
 		    const struct vbd_polling *polling);
@@ -158,8 +176,29 @@ struct vbd_polling_report {
 	uint64_t requests;
 	uint64_t guest_events; /* events the guest sent and we saw */
 	uint64_t notifications; /* events we sent */
+	uint64_t w0_ns, cw_ns; /* what a sleep is taken to cost */
+	struct adapt_shown policy; /* of the newest live ring */
+	uint64_t gaps[GAPS_KINDS]; /* waits recorded, of all rings */
 };
 void vbd_polling_report(const struct vbd *vbd, struct vbd_polling_report *out);
+
+/* Add the waits of all rings since attach, by gaps_index, to @out. */
+void vbd_gaps(const struct vbd *vbd, struct gaps_histogram out[GAPS_KINDS]);
+
+/*
+ * Single waits of the newest ring, while they happen.  The first call starts
+ * the recording; five seconds after the last it ends and its memory goes back.
+ * @cursor is where to go on, VBD_TRACE_NOW for what comes from now on, and then
+ * where to go on the next time; @lost counts what was overwritten meanwhile.
+ * Returns how many were put into @out (at most @size, 0 while there is no ring)
+ * or -ENOMEM.
+ */
+#define VBD_TRACE_NOW UINT64_MAX
+int vbd_trace(struct vbd *vbd, uint64_t *cursor, struct gaps_entry *out,
+	      unsigned size, uint64_t *lost);
+
+/* SIGUSR2, "poll now": every ring spins for one window, whatever the mode. */
+void vbd_poll_now(struct vbd *vbd);
 
 struct vbd_ring_stats {
 	uint32_t domid, devid;

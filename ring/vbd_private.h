@@ -25,6 +25,9 @@ struct vbd_ring {
 	struct vbd_reply *reply; /* of the disconnect */
 	struct loop_timer timer; /* the disconnect's patience */
 	struct loop_watch death; /* of a guest that can die visibly; fd -1 */
+	struct gaps_trace
+		*trace; /* of its thread, or on the way to or from it */
+	bool poll_now; /* said while a letter was under way */
 };
 
 struct vbd {
@@ -64,6 +67,11 @@ struct vbd {
 	struct vbd_ring *rings; /* newest first */
 	struct queue_counters dead; /* of rings that are gone */
 	struct wait_counters dead_waits;
+	struct gaps_histogram dead_gaps[GAPS_KINDS];
+
+	bool tracing; /* somebody asked lately */
+	uint64_t trace_next; /* numbers of waits go on from ring to ring */
+	struct loop_timer trace_timer;
 
 	struct granularity granularity;
 	struct cpu_governor *governor;
@@ -88,10 +96,19 @@ void vbd_rings_hold(struct vbd *vbd);
 void vbd_rings_release(struct vbd *vbd); /* those that are held */
 void vbd_rings_disconnect(struct vbd *vbd);
 
+/* ---- vbd_trace.c ---- */
+
+/* The ring's thread gets or gives back what it records into. */
+void vbd_trace_step(struct vbd_ring *ring);
+void vbd_trace_gone(struct vbd_ring *ring); /* the ring is about to be */
+void vbd_trace_end(struct vbd *vbd);
+
 /* ---- vbd_report.c ---- */
 
 const struct vbd_polling *vbd_polling_now(const struct vbd *vbd);
 void vbd_wait_settings(const struct vbd *vbd, struct wait_settings *out);
+bool vbd_sync_off(const struct vbd *vbd);
+uint64_t vbd_window_ns(const struct vbd *vbd); /* one, also in event mode */
 void vbd_waits_add(const struct wait_counters *from, struct wait_counters *to);
 
 /* ---- vbd_governor.c ---- */

@@ -42,6 +42,64 @@ void vbd_wait_settings(const struct vbd *vbd, struct wait_settings *out)
 	};
 }
 
+bool vbd_sync_off(const struct vbd *vbd)
+{
+	return vbd_polling_now(vbd)->sync == VBD_SYNC_OFF;
+}
+
+uint64_t vbd_window_ns(const struct vbd *vbd)
+{
+	uint32_t us = effective_us(vbd);
+
+	if (!us)
+		us = DEFAULT_GRANULES * vbd->granularity.us;
+	return us * UINT64_C(1000);
+}
+
+void vbd_gaps(const struct vbd *vbd, struct gaps_histogram out[GAPS_KINDS])
+{
+	for (unsigned i = 0; i < GAPS_KINDS; i++) {
+		gaps_sum(&vbd->dead_gaps[i], &out[i]);
+		for (const struct vbd_ring *r = vbd->rings; r; r = r->next)
+			gaps_sum(&r->queue->gaps.of[i], &out[i]);
+	}
+}
+
+static uint64_t count(const struct gaps_histogram *gaps)
+{
+	uint64_t n = 0;
+
+	for (unsigned i = 0; i < GAPS_BINS; i++)
+		n += counter_read(&gaps->bins[i].n);
+	return n;
+}
+
+/* What adaptive mode makes of it. */
+static void report_policy(const struct vbd *vbd, struct vbd_polling_report *out)
+{
+	const struct vbd_ring *newest = NULL;
+	struct wait_settings settings;
+
+	vbd_wait_settings(vbd, &settings);
+	out->w0_ns = settings.w0_ns;
+	out->cw_ns = settings.cw_ns;
+	for (unsigned i = 0; i < GAPS_KINDS; i++)
+		out->gaps[i] = count(&vbd->dead_gaps[i]);
+	for (const struct vbd_ring *r = vbd->rings; r; r = r->next) {
+		if (!newest && !r->disconnected)
+			newest = r;
+		for (unsigned i = 0; i < GAPS_KINDS; i++)
+			out->gaps[i] += count(&r->queue->gaps.of[i]);
+	}
+	if (newest)
+		adapt_shown_read(&newest->queue->wait.adapt, &out->policy);
+	/* nothing was decided, so no spin failed: no more than the price */
+	if (!out->policy.price) {
+		out->policy.price = settings.price;
+		out->policy.rho = settings.price;
+	}
+}
+
 void vbd_waits_add(const struct wait_counters *from, struct wait_counters *to)
 {
 	struct wait_counters now;
@@ -79,6 +137,7 @@ void vbd_polling_report(const struct vbd *vbd, struct vbd_polling_report *out)
 	};
 	for (const struct vbd_ring *r = vbd->rings; r; r = r->next)
 		vbd_waits_add(&r->queue->wait.counters, &out->waits);
+	report_policy(vbd, out);
 }
 
 static void ring_stats(const struct vbd_ring *ring, struct vbd_ring_stats *out)

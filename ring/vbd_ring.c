@@ -99,7 +99,17 @@ static void configure(struct vbd_ring *ring)
 	ring->reconfigure = false;
 	vbd_wait_settings(ring->vbd,
 			  &queue->commands[QUEUE_CONFIGURE].settings);
+	queue->commands[QUEUE_CONFIGURE].sync_off = vbd_sync_off(ring->vbd);
 	queue_send(queue, QUEUE_CONFIGURE);
+}
+
+static void poll_now(struct vbd_ring *ring)
+{
+	ring->poll_now = posted(ring, QUEUE_FORCE);
+	if (ring->poll_now)
+		return;
+	ring->queue->commands[QUEUE_FORCE].force_ns = vbd_window_ns(ring->vbd);
+	queue_send(ring->queue, QUEUE_FORCE);
 }
 
 static void command_done(struct queue_command *command)
@@ -128,6 +138,13 @@ static void command_done(struct queue_command *command)
 		if (ring->reconfigure && !ring->disconnected)
 			configure(ring);
 		break;
+	case QUEUE_TRACE:
+		vbd_trace_step(ring);
+		break;
+	case QUEUE_FORCE:
+		if (ring->poll_now && !ring->disconnected)
+			poll_now(ring);
+		break;
 	case NR_QUEUE_COMMANDS:
 		break;
 	}
@@ -152,6 +169,9 @@ static void queue_gone(struct queue *queue)
 	*p = ring->next;
 	queue_counters_add(&queue->counters, &vbd->dead);
 	vbd_waits_add(&queue->wait.counters, &vbd->dead_waits);
+	for (unsigned i = 0; i < GAPS_KINDS; i++)
+		gaps_sum(&queue->gaps.of[i], &vbd->dead_gaps[i]);
+	vbd_trace_gone(ring);
 	queue_destroy(queue);
 	reply_to(ring);
 	free(ring);
@@ -258,6 +278,7 @@ int vbd_connect(struct vbd *vbd, const struct vbd_connect *connect)
 	ring->death.fd = -1;
 	setup.owner = ring;
 	vbd_wait_settings(vbd, &setup.settings);
+	setup.sync_off = vbd_sync_off(vbd);
 	err = queue_create(&setup, &ring->queue);
 	if (err)
 		goto out;
@@ -319,7 +340,8 @@ int vbd_set_polling(struct vbd *vbd, enum vbd_polling_source source,
 {
 	if (polling &&
 	    (polling->duration_us > GRANULARITY_WINDOW_MAX_US ||
-	     polling->idle_threshold > 100 || polling->mode >= NR_WAIT_MODES))
+	     polling->idle_threshold > 100 || polling->cap > VBD_CAP_MAX ||
+	     polling->mode >= NR_WAIT_MODES || polling->sync >= NR_VBD_SYNCS))
 		return -EINVAL;
 	if (source == VBD_FROM_TAP_CTL) {
 		vbd->overridden = polling != NULL;
@@ -334,4 +356,11 @@ int vbd_set_polling(struct vbd *vbd, enum vbd_polling_source source,
 		if (!r->disconnected)
 			configure(r);
 	return 0;
+}
+
+void vbd_poll_now(struct vbd *vbd)
+{
+	for (struct vbd_ring *r = vbd->rings; r; r = r->next)
+		if (!r->disconnected)
+			poll_now(r);
 }

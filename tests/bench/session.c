@@ -118,6 +118,9 @@ static struct json_object *connect_request(const struct session *s,
 			.duration_us = o->duration_us,
 			.idle_threshold = (uint8_t)o->idle_threshold,
 			.align = !o->no_align,
+			.has_cap = true, /* 0: nothing but the mode decides */
+			.cap = o->cap,
+			.sync = o->no_sync ? VBD_SYNC_OFF : VBD_SYNC_AUTO,
 		},
 	};
 	struct json_object *request, *polling;

@@ -28,6 +28,8 @@ struct session_options {
 	uint32_t duration_us; /* 0: the mode's default */
 	bool no_align;
 	uint32_t idle_threshold; /* per cent */
+	uint32_t cap; /* per cent of a CPU; 0: none */
+	bool no_sync;
 };
 
 struct session {
@@ -64,3 +66,5 @@ int session_option_wait(void *options, const char *text, const char **why);
 int session_option_polling(void *options, const char *text, const char **why);
 int session_option_align(void *options, const char *text, const char **why);
 int session_option_idle(void *options, const char *text, const char **why);
+int session_option_cap(void *options, const char *text, const char **why);
+int session_option_sync(void *options, const char *text, const char **why);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "poll/granularity.h"
+#include "ring/vbd.h"
 #include "tests/bench/options.h"
 
 int session_option_pid(void *options, const char *text, const char **why)
@@ -137,4 +138,24 @@ int session_option_idle(void *options, const char *text, const char **why)
 		return -EINVAL;
 	}
 	return 0;
+}
+
+int session_option_cap(void *options, const char *text, const char **why)
+{
+	struct session_options *o = options;
+
+	if (option_number(&o->cap, text, why) || o->cap > VBD_CAP_MAX) {
+		*why = "not a number from 0 to 102400";
+		return -EINVAL;
+	}
+	return 0;
+}
+
+int session_option_sync(void *options, const char *text, const char **why)
+{
+	struct session_options *o = options;
+
+	o->no_sync = strcmp(text, "off") == 0;
+	*why = "not auto or off";
+	return o->no_sync || strcmp(text, "auto") == 0 ? 0 : -EINVAL;
 }

@@ -103,6 +103,12 @@ static const struct option_row option_rows[] = {
 	  session_option_align, offsetof(struct settings, session) },
 	{ 0, "idle-threshold", "PCT", "poll while the host is that idle (0)",
 	  session_option_idle, offsetof(struct settings, session) },
+	{ 0, "cap", "PCT",
+	  "of a CPU that all tapdisks may spend spinning (0: no limit)",
+	  session_option_cap, offsetof(struct settings, session) },
+	{ 0, "sync", "auto|off",
+	  "do lone requests at once where that is quicker (auto)",
+	  session_option_sync, offsetof(struct settings, session) },
 	{ 0, "acked", "FILE",
 	  "append the last row's id after each commit; with\n"
 	  "--open-check: these rows must be there",

@@ -46,6 +46,8 @@ static const struct {
 	{ WIRE_HELLO + 1, "hello response" },
 	{ WIRE_EVENTS, "events" },
 	{ WIRE_EVENTS + 1, "events response" },
+	{ WIRE_TRACE, "trace" },
+	{ WIRE_TRACE + 1, "trace response" },
 };
 
 const char *wire_type_name(uint16_t type)

@@ -56,6 +56,8 @@ enum wire_type {
 	WIRE_POLLING = 130,
 	WIRE_HELLO = 132,
 	WIRE_EVENTS = 134,
+	WIRE_TRACE = 136, /* asked again and again: each reply goes on where
+			   * the last one ended */
 };
 
 enum wire_flags {

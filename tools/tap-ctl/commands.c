@@ -7,12 +7,15 @@
 
 #include <limits.h>
 #include "poll/granularity.h"
+#include "ring/vbd.h"
 #include "tools/tap-ctl/disk.h"
 #include "tools/tap-ctl/options.h"
 
 static const char *const mode_words[] = { "event", "fixed", "adaptive",
 					  "default", NULL };
 static const char *const align_words[] = { "on", "off", NULL };
+static const char *const sync_words[] = { "auto", "off", NULL };
+static const char *const kind_words[] = { "guest", "device", "both", NULL };
 static const char *const protocol_words[] = { "native",	    "x86_32-abi",
 					      "x86_64-abi", "x86_32",
 					      "x86_64",	    NULL };
@@ -272,6 +275,71 @@ static const struct option_def align = {
 	.words = align_words,
 };
 
+static const struct option_def cap = {
+	.name = "cap",
+	.kind = OPTION_NUMBER,
+	.at = offsetof(struct options, cap),
+	.argument = "PCT",
+	.help = "of a CPU, that all tapdisks may spend spinning; 0: no limit",
+	.max = VBD_CAP_MAX,
+};
+
+static const struct option_def sync_way = {
+	.name = "sync",
+	.kind = OPTION_WORD,
+	.at = offsetof(struct options, sync),
+	.argument = "auto|off",
+	.help = "do a lone request at once where that is quicker",
+	.words = sync_words,
+};
+
+static const struct option_def watch = {
+	.name = "watch",
+	.at = offsetof(struct options, watch),
+	.help = "show what happens, a line a second",
+};
+
+static const struct option_def advise = {
+	.name = "advise",
+	.at = offsetof(struct options, advise),
+	.help = "what other modes and durations would have cost",
+};
+
+static const struct option_def plot = {
+	.name = "plot",
+	.kind = OPTION_TEXT,
+	.at = offsetof(struct options, plot),
+	.argument = "FILE.svg",
+	.help = "with --advise: draw it",
+};
+
+static const struct option_def trace = {
+	.name = "trace",
+	.kind = OPTION_TEXT,
+	.at = offsetof(struct options, trace),
+	.argument = "FILE",
+	.help = "record how long waits take, for polling-sim",
+};
+
+static const struct option_def kind = {
+	.name = "kind",
+	.kind = OPTION_WORD,
+	.at = offsetof(struct options, kind),
+	.argument = "guest|device|both",
+	.help = "with --trace: waits for whom (guest)",
+	.words = kind_words,
+};
+
+static const struct option_def seconds = {
+	.name = "seconds",
+	.kind = OPTION_NUMBER,
+	.at = offsetof(struct options, seconds),
+	.argument = "N",
+	.help = "watch, trace (10) or look at the waits for so long",
+	.min = 1,
+	.max = OPTIONS_TIMEOUT_MAX_S,
+};
+
 static const struct option_def json = {
 	.name = "json",
 	.at = offsetof(struct options, json),
@@ -369,6 +437,14 @@ static const struct option_use polling_options[] = {
 	{ &duration, false },
 	{ &idle_threshold, false },
 	{ &align, false },
+	{ &cap, false },
+	{ &sync_way, false },
+	{ &watch, false },
+	{ &advise, false },
+	{ &plot, false },
+	{ &trace, false },
+	{ &kind, false },
+	{ &seconds, false },
 	{ &json, false },
 	{ 0 },
 };

@@ -144,7 +144,9 @@ static void clear(struct options *out, const char *command)
 	out->timeout_s = out->request_timeout_s = OPTIONS_UNSET;
 	out->domid = out->devid = out->port = OPTIONS_UNSET;
 	out->duration_us = out->idle_threshold = OPTIONS_UNSET;
+	out->cap = out->seconds = OPTIONS_UNSET;
 	out->mode = out->align = out->protocol = OPTIONS_UNSET;
+	out->sync = out->kind = OPTIONS_UNSET;
 }
 
 /* For getopt_long: val is the option's place in the table, from 1. */

@@ -19,11 +19,13 @@ struct options {
 	int64_t pid, minor, parent_minor; /* numbers: OPTIONS_UNSET */
 	int64_t timeout_s, request_timeout_s;
 	int64_t domid, devid, port;
-	int64_t duration_us, idle_threshold;
-	int64_t mode, align, protocol; /* index into the option's words */
+	int64_t duration_us, idle_threshold, cap, seconds;
+	/* index into the option's words */
+	int64_t mode, align, sync, kind, protocol;
 	const char *image, *secondary, *log, *name; /* texts: NULL */
-	const char *type, *file, *ring_refs, *guest;
+	const char *type, *file, *ring_refs, *guest, *plot, *trace;
 	bool read_only, local_cache, standby, buffered, encrypted, force, json;
+	bool watch, advise;
 };
 
 enum option_kind { OPTION_FLAG, OPTION_NUMBER, OPTION_TEXT, OPTION_WORD };

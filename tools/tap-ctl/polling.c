@@ -14,6 +14,7 @@
 #include "tools/ctl/wire.h"
 #include "tools/tap-ctl/commands.h"
 #include "tools/tap-ctl/options.h"
+#include "tools/tap-ctl/polling.h"
 #include "tools/tap-ctl/say.h"
 #include "tools/tap-ctl/talk.h"
 
@@ -38,6 +39,19 @@ static void set_change(const struct options *options,
 		out->polling.idle_threshold = (uint8_t)options->idle_threshold;
 	out->has_align = options->align != OPTIONS_UNSET;
 	out->polling.align = options->align == 0;
+	out->polling.has_cap = options->cap != OPTIONS_UNSET;
+	if (out->polling.has_cap)
+		out->polling.cap = (uint32_t)options->cap;
+	out->has_sync = options->sync != OPTIONS_UNSET;
+	if (out->has_sync)
+		out->polling.sync = (enum vbd_sync)options->sync;
+}
+
+static bool changes(const struct messages_polling *change)
+{
+	return change->has_mode || change->has_duration ||
+	       change->has_idle_threshold || change->has_align ||
+	       change->polling.has_cap || change->has_sync;
 }
 
 static const char *text_of(struct json_object *json, const char *key)
@@ -49,13 +63,24 @@ static const char *text_of(struct json_object *json, const char *key)
 	return json_object_get_string(value);
 }
 
-static int64_t number_of(struct json_object *json, const char *key)
+struct json_object *polling_object(struct json_object *json, const char *key)
 {
 	struct json_object *value;
 
-	if (!json_object_object_get_ex(json, key, &value))
-		return 0;
-	return json_object_get_int64(value);
+	if (!json || !json_object_is_type(json, json_type_object) ||
+	    !json_object_object_get_ex(json, key, &value))
+		return NULL;
+	return value;
+}
+
+int64_t polling_number(struct json_object *json, const char *key)
+{
+	return json_object_get_int64(polling_object(json, key));
+}
+
+double polling_fraction(struct json_object *json, const char *key)
+{
+	return json_object_get_double(polling_object(json, key));
 }
 
 static void print_settings(struct json_object *json)
@@ -86,6 +111,36 @@ static void print_settings(struct json_object *json)
 	       text_of(json, "granularity_us"),
 	       text_of(json, "granularity_source"));
 	printf("idle threshold  %s %%\n", text_of(json, "idle_threshold"));
+	printf("cap             %s %%\n", text_of(json, "cap"));
+	printf("sync            %s\n", text_of(json, "sync"));
+}
+
+/* What adaptive mode has learned, kind by kind. */
+static void print_policy(struct json_object *policy)
+{
+	static const char *const kinds[] = { "guest", "device", "both" };
+	struct json_object *kind;
+
+	if (!policy)
+		return;
+	printf("price of CPU    %.3g, rho %.3g\n",
+	       polling_fraction(policy, "price"),
+	       polling_fraction(policy, "rho"));
+	printf("a sleep costs   %.3g us, and %.3g us of CPU\n",
+	       polling_fraction(policy, "w0_us"),
+	       polling_fraction(policy, "cw_us"));
+	for (size_t i = 0; i < 3; i++) {
+		kind = polling_object(policy, kinds[i]);
+		if (!kind)
+			continue;
+		printf("waits, %-8s %" PRId64, kinds[i],
+		       polling_number(kind, "gaps"));
+		if (polling_number(kind, "decided"))
+			printf("; last spin up to %.4g us, by %s",
+			       polling_fraction(kind, "threshold_us"),
+			       text_of(kind, "decider"));
+		printf("\n");
+	}
 }
 
 static void print_counters(struct json_object *json)
@@ -102,26 +157,38 @@ static void print_counters(struct json_object *json)
 	};
 
 	printf("time spinning   %.6f s\n",
-	       (double)number_of(json, "spin_ns") / 1e9);
+	       (double)polling_number(json, "spin_ns") / 1e9);
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
 		printf("%-16s%" PRId64 "\n", lines[i][0],
-		       number_of(json, lines[i][1]));
+		       polling_number(json, lines[i][1]));
 }
 
-int polling_run(const struct options *options)
+static int exchange(const struct options *options,
+		    const struct messages_polling *change,
+		    struct json_object **reply)
 {
-	struct messages_polling change;
-	struct json_object *json, *reply;
+	struct json_object *json = messages_polling(change);
+	int err = talk_json(options, WIRE_POLLING, json, reply);
+
+	json_object_put(json);
+	return err;
+}
+
+int polling_ask(const struct options *options, bool gaps,
+		struct json_object **reply)
+{
+	struct messages_polling nothing = { .want_gaps = gaps };
+
+	return exchange(options, &nothing, reply);
+}
+
+static int set_or_show(const struct options *options,
+		       const struct messages_polling *change)
+{
+	struct json_object *reply;
 	int err;
 
-	set_change(options, &change);
-	if (change.to_default && (change.has_duration || change.has_align ||
-				  change.has_idle_threshold))
-		return say_error(options, -EINVAL,
-				 "--mode default takes no other setting");
-	json = messages_polling(&change);
-	err = talk_json(options, WIRE_POLLING, json, &reply);
-	json_object_put(json);
+	err = exchange(options, change, &reply);
 	if (err < 0)
 		return err;
 	if (options->json) {
@@ -130,7 +197,54 @@ int polling_run(const struct options *options)
 	} else {
 		print_settings(reply);
 		print_counters(reply);
+		print_policy(polling_object(reply, "policy"));
 	}
 	json_object_put(reply);
 	return 0;
+}
+
+/* What goes with what.  0 or -EINVAL, said. */
+static int check(const struct options *options,
+		 const struct messages_polling *change)
+{
+	int views = options->watch + options->advise + !!options->trace;
+
+	if (change->to_default && (change->has_duration || change->has_align ||
+				   change->has_idle_threshold ||
+				   change->polling.has_cap || change->has_sync))
+		return say_error(options, -EINVAL,
+				 "--mode default takes no other setting");
+	if (views > 1 || (views && changes(change)))
+		return say_error(options, -EINVAL,
+				 "only one of --watch, --advise, --trace and "
+				 "settings at a time");
+	if (options->plot && !options->advise)
+		return say_error(options, -EINVAL, "--plot without --advise");
+	if (options->kind != OPTIONS_UNSET && !options->trace)
+		return say_error(options, -EINVAL, "--kind without --trace");
+	if (options->trace && options->json)
+		return say_error(options, -EINVAL, "--json with --trace");
+	if (options->seconds != OPTIONS_UNSET && !views)
+		return say_error(options, -EINVAL,
+				 "--seconds without --watch, --advise or "
+				 "--trace");
+	return 0;
+}
+
+int polling_run(const struct options *options)
+{
+	struct messages_polling change;
+	int err;
+
+	set_change(options, &change);
+	err = check(options, &change);
+	if (err < 0)
+		return err;
+	if (options->watch)
+		return watch_run(options);
+	if (options->advise)
+		return advise_run(options);
+	if (options->trace)
+		return trace_run(options);
+	return set_or_show(options, &change);
 }

@@ -64,7 +64,8 @@ static int change_polling(struct vbd *vbd,
 	if (change->to_default)
 		return vbd_set_polling(vbd, VBD_FROM_TAP_CTL, NULL);
 	if (!change->has_mode && !change->has_duration &&
-	    !change->has_idle_threshold && !change->has_align)
+	    !change->has_idle_threshold && !change->has_align &&
+	    !change->polling.has_cap && !change->has_sync)
 		return 0;
 	vbd_polling_report(vbd, &now);
 	to = now.polling;
@@ -72,6 +73,12 @@ static int change_polling(struct vbd *vbd,
 		to.idle_threshold = change->polling.idle_threshold;
 	if (change->has_align)
 		to.align = change->polling.align;
+	if (change->polling.has_cap) {
+		to.has_cap = true;
+		to.cap = change->polling.cap;
+	}
+	if (change->has_sync)
+		to.sync = change->polling.sync;
 	if (change->has_mode) {
 		to.mode = change->polling.mode;
 		to.duration_us = 0; /* the mode's default */
@@ -88,10 +95,22 @@ static int change_polling(struct vbd *vbd,
 		&to);
 }
 
+static void report_polling(struct command *command, struct vbd *vbd,
+			   bool with_gaps)
+{
+	struct gaps_histogram gaps[GAPS_KINDS] = { 0 };
+	struct vbd_polling_report report;
+
+	vbd_polling_report(vbd, &report);
+	if (with_gaps)
+		vbd_gaps(vbd, gaps);
+	answer(command,
+	       messages_polling_report(&report, with_gaps ? gaps : NULL));
+}
+
 static void run_polling(struct command *command)
 {
 	struct messages_polling change;
-	struct vbd_polling_report report;
 	struct json_object *json;
 	struct vbd *vbd;
 	int err;
@@ -102,12 +121,34 @@ static void run_polling(struct command *command)
 	if (err == 0)
 		err = change_polling(vbd, &change);
 	json_object_put(json);
-	if (err < 0) {
+	if (err < 0)
 		command_fail(command, err);
-		return;
-	}
-	vbd_polling_report(vbd, &report);
-	answer(command, messages_polling_report(&report));
+	else
+		report_polling(command, vbd, change.want_gaps);
+}
+
+static void run_trace(struct command *command)
+{
+	struct gaps_entry entries[MESSAGES_TRACE_MAX];
+	struct messages_trace request;
+	struct json_object *json;
+	struct vbd *vbd;
+	uint64_t lost;
+	int err;
+
+	err = begin(command, &vbd, &json);
+	if (err == 0)
+		err = messages_trace_read(json, &request);
+	json_object_put(json);
+	if (err == 0)
+		err = vbd_trace(vbd, &request.cursor, entries,
+				MESSAGES_TRACE_MAX, &lost);
+	if (err < 0)
+		command_fail(command, err);
+	else
+		answer(command,
+		       messages_trace_reply(request.kind, request.cursor, lost,
+					    entries, (unsigned)err));
 }
 
 static void run_hello(struct command *command)
@@ -146,5 +187,6 @@ const struct command_kind command_json_kinds[] = {
 	{ WIRE_POLLING, COMMAND_NOW, run_polling },
 	{ WIRE_HELLO, COMMAND_NOW, run_hello },
 	{ WIRE_EVENTS, COMMAND_NOW, run_events },
+	{ WIRE_TRACE, COMMAND_NOW, run_trace },
 	{ 0 },
 };

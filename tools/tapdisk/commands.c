@@ -315,6 +315,12 @@ void commands_shutdown(struct commands *commands)
 	}
 }
 
+void commands_poll_now(const struct commands *commands)
+{
+	if (commands->disk.vbd)
+		vbd_poll_now(commands->disk.vbd);
+}
+
 void commands_dump(const struct commands *commands)
 {
 	log_info("commands: %u running, %u waiting", commands->running,

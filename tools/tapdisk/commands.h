@@ -24,5 +24,8 @@ void commands_close(struct commands *commands);
 /* Close and detach the disk after all that was asked before, then leave. */
 void commands_shutdown(struct commands *commands);
 
+/* Every ring polls for one window from now on. */
+void commands_poll_now(const struct commands *commands);
+
 /* What the disk is doing, into the log. */
 void commands_dump(const struct commands *commands);

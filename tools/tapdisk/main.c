@@ -218,7 +218,7 @@ static void signalled(void *arg, uint32_t events)
 		commands_dump(t->commands);
 		break;
 	case SIGUSR2:
-		log_debug("SIGUSR2: ignored");
+		commands_poll_now(t->commands);
 		break;
 	}
 }
