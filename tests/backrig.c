@@ -250,3 +250,21 @@ void backrig_connect(struct backrig *rig, uint32_t domid, unsigned which)
 	backrig_put_front(rig, domid, "state", "4");
 	backrig_settle(rig);
 }
+
+void backrig_get_to(struct backrig *rig, uint32_t domid, int stage)
+{
+	static const char *const states[BACKRIG_STAGES] = { "1", "3", "4", "5",
+							    "6" };
+
+	backrig_plug(rig, domid);
+	backrig_name(rig, domid, 0);
+	backrig_await(rig, domid, 2);
+	if (stage == 0)
+		return;
+	backrig_write_ring(rig, domid);
+	backrig_put_front(rig, domid, "state", "3");
+	if (stage == 1)
+		return;
+	backrig_await(rig, domid, 4);
+	backrig_put_front(rig, domid, "state", states[stage]);
+}

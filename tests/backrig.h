@@ -69,3 +69,7 @@ int backrig_state(struct backrig *rig, uint32_t domid);
 void backrig_await(struct backrig *rig, uint32_t domid, int state);
 /* Plug, name, and have a frontend connect. */
 void backrig_connect(struct backrig *rig, uint32_t domid, unsigned which);
+
+/* As far as a frontend gets that is in 1, 3, 4, 5, 6; not settled. */
+#define BACKRIG_STAGES 5
+void backrig_get_to(struct backrig *rig, uint32_t domid, int stage);

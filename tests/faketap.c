@@ -159,6 +159,10 @@ static bool act(struct faketap_client *client)
 	struct json_object *json = NULL;
 	int number = 0;
 
+	if (tap->hold && m->type == tap->hold) {
+		tap->held++;
+		return true;
+	}
 	tap->all++;
 	if (tap->silent)
 		return true;
@@ -324,6 +328,22 @@ void faketap_tell(struct faketap *tap, const char *event)
 		if (tap->clients[i].watch.fd >= 0 && tap->clients[i].listens)
 			send(tap->clients[i].watch.fd, line, (size_t)n,
 			     MSG_NOSIGNAL);
+}
+
+void faketap_release(struct faketap *tap)
+{
+	uint16_t type = tap->hold;
+
+	tap->hold = 0;
+	for (int i = 0; i < FAKETAP_CLIENTS; i++) {
+		struct faketap_client *client = &tap->clients[i];
+		const struct wire_message *m =
+			(struct wire_message *)client->bytes;
+
+		if (client->watch.fd >= 0 && is_whole(client) &&
+		    m->type == type && !act(client))
+			drop_client(client);
+	}
 }
 
 unsigned faketap_listeners(const struct faketap *tap)

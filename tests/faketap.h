@@ -30,6 +30,8 @@ struct faketap {
 	uint32_t physical, info, granularity;
 	bool read_only;
 	int refuse[256]; /* by type of message: the errno to answer */
+	uint16_t hold; /* messages of this type wait for faketap_release */
+	unsigned held;
 	/* what it was asked */
 	bool served;
 	unsigned connects, disconnects, polls, hellos, all;
@@ -53,6 +55,9 @@ void faketap_open(struct faketap *tap, struct loop *loop, int pid,
 /* As if killed: its connections hang up, its socket stays behind. */
 void faketap_kill(struct faketap *tap);
 void faketap_close(struct faketap *tap);
+
+/* Do what was held, and hold no more. */
+void faketap_release(struct faketap *tap);
 
 /* Say it to all who listen. */
 void faketap_tell(struct faketap *tap, const char *event);

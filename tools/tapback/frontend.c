@@ -169,16 +169,15 @@ int frontend_state(struct store *store, const char *dir, int *out)
 	int ret;
 
 	ret = store_get(store, STORE_NO_TX, dir, "state", text);
-	if (ret == -ENOENT)
+	if (ret == -ENOENT) {
 		*out = FRONTEND_ABSENT;
-	else if (ret == -EINVAL || ret == -E2BIG)
-		*out = FRONTEND_JUNK;
-	else if (ret < 0)
+		return 0;
+	}
+	if (ret < 0 && ret != -EINVAL && ret != -E2BIG)
 		return ret;
-	else if (keys_u32(text, XenbusStateUnknown, XenbusStateReconfigured,
-			  &state) < 0)
-		*out = FRONTEND_JUNK;
-	else
+	*out = FRONTEND_JUNK;
+	if (ret >= 0 && keys_u32(text, XenbusStateUnknown,
+				 XenbusStateReconfigured, &state) == 0)
 		*out = (int)state;
 	return 0;
 }
