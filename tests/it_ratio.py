@@ -11,6 +11,7 @@ import os
 import random
 import subprocess
 import sys
+import tempfile
 import time
 
 from tapdisk import ROOT, run
@@ -251,6 +252,34 @@ def the_program_tells_by_its_exit_status():
     assert json.loads(done.stdout)["median"] == 0.95, done
 
 
+def the_polling_benchmark_runs():
+    with tempfile.TemporaryDirectory() as top:
+        rows = os.path.join(top, "rows")
+        done = command("polling", "--quick", "--dir", top, "--json", rows)
+        assert done.returncode == 0 and not done.stderr, done
+        with open(rows) as f:
+            rows = [json.loads(line) for line in f]
+        assert os.listdir(top) == ["rows"], os.listdir(top)
+    assert {r["claim"][0] for r in rows} == set("456789"), rows
+    for r in rows:
+        assert r["verdict"] in (ratio.RAN, "not measured"), r
+        assert r["verdict"] != ratio.RAN or r["median"] is not None, r
+        assert r["claim"] in done.stdout, r
+    assert sum(r["verdict"] == ratio.RAN for r in rows) >= 30, rows
+    assert command("polling", "--lines", "3").returncode == 2
+
+
+def the_alignment_experiment_runs():
+    with tempfile.TemporaryDirectory() as top:
+        done = command("alignment", "--quick", "--dir", top)
+        assert done.returncode == 0 and not done.stderr, done
+        assert os.listdir(top) == [], os.listdir(top)
+    lines = done.stdout.splitlines()
+    tables = [line for line in lines if line.startswith("|")]
+    assert len(tables) == 6 + 6 + 14, done.stdout
+    assert not any("not measured" in line for line in tables), done.stdout
+
+
 TESTS = [
     a_clear_claim_takes_15_pairs,
     a_miss_within_the_noise_and_2_percent_holds,
@@ -265,6 +294,8 @@ TESTS = [
     the_interval_covers_what_it_says,
     others_are_seen_and_our_own_are_not,
     the_program_tells_by_its_exit_status,
+    the_polling_benchmark_runs,
+    the_alignment_experiment_runs,
 ]
 
 if __name__ == "__main__":
