@@ -257,6 +257,15 @@ static void sleep_epoll(struct wait *wait, uint64_t due, uint64_t timeout_ns)
 		collect(wait, -1);
 }
 
+/* What a wake takes: measured, or as the settings say. */
+static uint64_t wake_ns(const struct wait *wait)
+{
+	const struct cpu_verdict *verdict = wait->verdict;
+
+	return verdict ? __atomic_load_n(&verdict->wake_ns, __ATOMIC_RELAXED)
+		       : wait->settings.w0_ns;
+}
+
 /* Adaptive mode keeps the same book. */
 static void record_adapt(struct wait *wait)
 {
@@ -511,7 +520,7 @@ void wait_for(struct wait *wait, bool active, enum wait_kind kind)
 
 	if (active)
 		gaps_begin(wait->gaps, &wait->gap, kind, wait->op,
-			   settings->w0_ns);
+			   wake_ns(wait));
 	if (spins && !wait->forced_ns && settings->mode == WAIT_ADAPTIVE) {
 		wait_adaptive(wait, active, kind);
 		record_adapt(wait);

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "drivers/image.h"
+#include "poll/cpu.h"
 #include "poll/granularity.h"
 #include "poll/wait.h"
 #include "ring/abi.h"
@@ -176,7 +177,7 @@ struct vbd_polling_report {
 	uint64_t requests;
 	uint64_t guest_events; /* events the guest sent and we saw */
 	uint64_t notifications; /* events we sent */
-	uint64_t w0_ns, cw_ns; /* what a sleep is taken to cost */
+	struct cpu_report governor; /* with what a sleep costs */
 	struct adapt_shown policy; /* of the newest live ring */
 	uint64_t gaps[GAPS_KINDS]; /* waits recorded, of all rings */
 };

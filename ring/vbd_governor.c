@@ -51,7 +51,8 @@ void vbd_governor_configure(struct vbd *vbd)
 {
 	const struct vbd_polling *polling = vbd_polling_now(vbd);
 	struct cpu_price_settings settings = {
-		.cap_pct = 100,
+		.cap_pct = vbd_polling_cap(polling),
+		.spend = polling->has_cap && polling->cap,
 		.threshold_pct = polling->idle_threshold,
 	};
 

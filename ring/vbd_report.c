@@ -78,11 +78,8 @@ static uint64_t count(const struct gaps_histogram *gaps)
 static void report_policy(const struct vbd *vbd, struct vbd_polling_report *out)
 {
 	const struct vbd_ring *newest = NULL;
-	struct wait_settings settings;
 
-	vbd_wait_settings(vbd, &settings);
-	out->w0_ns = settings.w0_ns;
-	out->cw_ns = settings.cw_ns;
+	cpu_report(vbd->governor, &out->governor);
 	for (unsigned i = 0; i < GAPS_KINDS; i++)
 		out->gaps[i] = count(&vbd->dead_gaps[i]);
 	for (const struct vbd_ring *r = vbd->rings; r; r = r->next) {
@@ -95,8 +92,8 @@ static void report_policy(const struct vbd *vbd, struct vbd_polling_report *out)
 		adapt_shown_read(&newest->queue->wait.adapt, &out->policy);
 	/* nothing was decided, so no spin failed: no more than the price */
 	if (!out->policy.price) {
-		out->policy.price = settings.price;
-		out->policy.rho = settings.price;
+		out->policy.price = out->governor.price_q16;
+		out->policy.rho = out->governor.price_q16;
 	}
 }
 

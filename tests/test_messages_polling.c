@@ -53,8 +53,20 @@ START_TEST(polling_report_has_the_documented_keys)
 		.requests = 6,
 		.guest_events = 7,
 		.notifications = INT64_MAX,
-		.w0_ns = 40000,
-		.cw_ns = 12500,
+		.governor = { .price_q16 = POLICY_ONE / 4,
+			      .idle_bp = 5050,
+			      .pressure_bp = CPU_UNKNOWN,
+			      .idle_source = "none",
+			      .tapdisks = 2,
+			      .rate = 30000000,
+			      .share = UINT32_MAX,
+			      .costs_source = CALIBRATION_MEASURED,
+			      .costs = { .clock_ns = 25,
+					 .turn_ns = 26,
+					 .arm_ns = 27,
+					 .wake_ns = 40000,
+					 .block_ns = 12500 },
+			      .page_why = "no page" },
 		.policy = { .price = 3277,
 			    .rho = POLICY_ONE / 4,
 			    .of = { { .waits = 11,
@@ -82,14 +94,20 @@ START_TEST(polling_report_has_the_documented_keys)
 	       "\"device\":{\"gaps\":12,\"decided\":13,\"threshold_us\":2,"
 	       "\"nap_us\":70,\"decider\":\"nap\"},"
 	       "\"both\":{\"gaps\":0,\"decided\":0,\"threshold_us\":0,"
-	       "\"nap_us\":0,\"decider\":\"none\"}}}");
+	       "\"nap_us\":0,\"decider\":\"none\"}},\"governor\":{"
+	       "\"allowed\":false,\"price\":0.25,\"idle_pct\":50.5,"
+	       "\"idle_source\":\"none\",\"tapdisks\":2,"
+	       "\"spinning_pct\":3,\"costs_source\":\"measured\","
+	       "\"clock_ns\":25,\"turn_ns\":26,\"arm_ns\":27,"
+	       "\"missing\":[\"no page\"]}}");
 }
 END_TEST
 
 START_TEST(gaps_arrive_as_they_were_counted)
 {
 	struct gaps_histogram sent[GAPS_KINDS] = { 0 }, got[GAPS_KINDS];
-	struct vbd_polling_report report = { .granularity.source = "default" };
+	struct vbd_polling_report report = { .granularity.source = "default",
+					     .governor.idle_source = "none" };
 	struct json_object *json;
 
 	/* every bin as full as a bin can be: the message has to have room */

@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 #include <json-c/json.h>
-#include "tools/ctl/keys.h"
+#include "tools/ctl/fields.h"
 #include "tools/ctl/messages.h"
 #include "tools/ctl/wire.h"
 
@@ -80,11 +80,11 @@ struct json_object *messages_connect(const struct vbd_connect *connect)
 	struct json_object *queues = json_object_new_array();
 	struct json_object *queue = json_object_new_object();
 
-	keys_add_u64(json, "domid", connect->domid);
-	keys_add_u64(json, "devid", connect->devid);
-	keys_add_text(json, "protocol", abi_names[connect->abi]);
-	keys_add_text(json, "guest", connect->guest);
-	keys_add_u64(queue, "port", connect->port);
+	fields_add_u64(json, "domid", connect->domid);
+	fields_add_u64(json, "devid", connect->devid);
+	fields_add_text(json, "protocol", abi_names[connect->abi]);
+	fields_add_text(json, "guest", connect->guest);
+	fields_add_u64(queue, "port", connect->port);
 	json_object_object_add(queue, "ring_refs", write_refs(connect));
 	json_object_array_add(queues, queue);
 	json_object_object_add(json, "queues", queues);
@@ -100,7 +100,7 @@ static int read_refs(struct json_object *queue, struct vbd_connect *out)
 	struct json_object *refs, *ref;
 	unsigned n;
 
-	if (keys_need(queue, "ring_refs", json_type_array, &refs) < 0)
+	if (fields_need(queue, "ring_refs", json_type_array, &refs) < 0)
 		return -EINVAL;
 	n = (unsigned)json_object_array_length(refs);
 	if (n == 0 || n > VBD_RING_PAGES_MAX || (n & (n - 1)))
@@ -108,7 +108,7 @@ static int read_refs(struct json_object *queue, struct vbd_connect *out)
 	for (unsigned i = 0; i < n; i++) {
 		ref = json_object_array_get_idx(refs, i);
 		if (!json_object_is_type(ref, json_type_int) ||
-		    keys_value_u32(ref, UINT32_MAX, &out->refs[i]) < 0)
+		    fields_value_u32(ref, UINT32_MAX, &out->refs[i]) < 0)
 			return -EINVAL;
 	}
 	out->nr_refs = n;
@@ -120,7 +120,7 @@ static int read_queues(struct json_object *json, struct vbd_connect *out)
 	struct json_object *queues, *queue;
 	int err;
 
-	err = keys_need(json, "queues", json_type_array, &queues);
+	err = fields_need(json, "queues", json_type_array, &queues);
 	if (err < 0)
 		return err;
 	if (json_object_array_length(queues) == 0)
@@ -128,7 +128,7 @@ static int read_queues(struct json_object *json, struct vbd_connect *out)
 	if (json_object_array_length(queues) > 1)
 		return -ENOTSUP;
 	queue = json_object_array_get_idx(queues, 0);
-	err = keys_need_u32(queue, "port", UINT32_MAX, &out->port);
+	err = fields_need_u32(queue, "port", UINT32_MAX, &out->port);
 	if (err < 0)
 		return err;
 	return read_refs(queue, out);
@@ -137,7 +137,7 @@ static int read_queues(struct json_object *json, struct vbd_connect *out)
 static int read_polling(struct json_object *json, struct vbd_connect *out)
 {
 	struct json_object *polling;
-	int found = keys_find(json, "polling", json_type_object, &polling);
+	int found = fields_find(json, "polling", json_type_object, &polling);
 
 	out->has_polling = found == 1;
 	if (found != 1)
@@ -152,10 +152,10 @@ int messages_connect_read(struct json_object *json, char *guest_buf,
 	int err;
 
 	memset(out, 0, sizeof(*out));
-	if (keys_need_u32(json, "domid", UINT32_MAX, &out->domid) < 0 ||
-	    keys_need_u32(json, "devid", UINT32_MAX, &out->devid) < 0 ||
-	    keys_need_text(json, "protocol", &protocol) < 0 ||
-	    keys_need_text(json, "guest", &guest) < 0)
+	if (fields_need_u32(json, "domid", UINT32_MAX, &out->domid) < 0 ||
+	    fields_need_u32(json, "devid", UINT32_MAX, &out->devid) < 0 ||
+	    fields_need_text(json, "protocol", &protocol) < 0 ||
+	    fields_need_text(json, "guest", &guest) < 0)
 		return -EINVAL;
 	err = abi_from_name(protocol, &out->abi);
 	if (err < 0)
@@ -189,16 +189,16 @@ struct json_object *messages_hello(const struct vbd_disk_info *info)
 {
 	struct json_object *json = json_object_new_object();
 
-	keys_add_u64(json, "version", MESSAGES_VERSION);
-	keys_add_u64(json, "ring_order_max", RING_ORDER_MAX);
-	keys_add_u64(json, "queues_max", 1);
-	keys_add_u64(json, "indirect_max", 0);
+	fields_add_u64(json, "version", MESSAGES_VERSION);
+	fields_add_u64(json, "ring_order_max", RING_ORDER_MAX);
+	fields_add_u64(json, "queues_max", 1);
+	fields_add_u64(json, "indirect_max", 0);
 	json_object_object_add(json, "ops", write_ops(info));
-	keys_add_u64(json, "info", info->info);
-	keys_add_u64(json, "sectors", info->bytes / SECTOR_SIZE);
-	keys_add_u64(json, "sector_size", info->logical_block);
-	keys_add_u64(json, "physical_sector_size", info->physical_block);
-	keys_add_u64(json, "discard_granularity", info->discard_granularity);
+	fields_add_u64(json, "info", info->info);
+	fields_add_u64(json, "sectors", info->bytes / SECTOR_SIZE);
+	fields_add_u64(json, "sector_size", info->logical_block);
+	fields_add_u64(json, "physical_sector_size", info->physical_block);
+	fields_add_u64(json, "discard_granularity", info->discard_granularity);
 	return json;
 }
 
@@ -206,6 +206,6 @@ struct json_object *messages_event(enum vbd_event event)
 {
 	struct json_object *json = json_object_new_object();
 
-	keys_add_text(json, "event", event_names[event]);
+	fields_add_text(json, "event", event_names[event]);
 	return json;
 }

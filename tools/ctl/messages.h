@@ -62,13 +62,18 @@ int messages_polling_read(struct json_object *json,
  * kind were recorded in any mode and decided in adaptive mode, and how the last
  * one was decided.
  *
+ * governor: {allowed, price, idle_pct, idle_source, pressure_pct, tapdisks,
+ * spinning_pct, share_pct, costs_source, clock_ns, turn_ns, arm_ns, missing:
+ * [words]}; per cents that are not known, or without a limit, are left out.
+ *
  * gaps, where @gaps are given: {guest, device, both}, each a list of [up to so
  * many ns, waits, their ns together].
  */
 struct json_object *
 messages_polling_report(const struct vbd_polling_report *report,
 			const struct gaps_histogram *gaps);
-/* -EINVAL if it has no gaps, or they make no sense. */
+/* What is there under "gaps"; read, with the key, from the reply: -EINVAL. */
+struct json_object *messages_gaps(const struct gaps_histogram gaps[GAPS_KINDS]);
 int messages_gaps_read(struct json_object *json,
 		       struct gaps_histogram out[GAPS_KINDS]);
 

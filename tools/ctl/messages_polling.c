@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What tells and changes how a disk waits, as JSON: messages 130 and 136, and
- * the settings in 128.  Knows no socket and no vbd.
+ * What tells and changes how a disk waits, as JSON: message 130, and the
+ * settings in 128.  Knows no socket and no vbd.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include "tools/ctl/keys.h"
+#include "tools/ctl/fields.h"
 #include "tools/ctl/messages.h"
 #include "tools/ctl/wire.h"
 
@@ -28,21 +28,11 @@ static const char *const sync_names[NR_VBD_SYNCS] = {
 	[VBD_SYNC_OFF] = "off",
 };
 
-/* By gaps_index. */
-static const char *const kind_names[GAPS_KINDS] = { "guest", "device", "both" };
-
-static const char op_letters[NR_POLICY_OPS] = {
-	[POLICY_READ] = 'r',
-	[POLICY_WRITE] = 'w',
-	[POLICY_FLUSH] = 'f',
+static const char *const costs_sources[] = {
+	[CALIBRATION_DEFAULT] = "default",
+	[CALIBRATION_MEASURED] = "measured",
+	[CALIBRATION_SHARED] = "shared",
 };
-
-/* "[2147483647,18446744073709551615,18446744073709551615]," at most */
-static_assert(GAPS_KINDS * GAPS_BINS * 55 + 4096 < WIRE_JSON_MAX,
-	      "a report with all gaps is a message");
-/* "2147483647," and a letter */
-static_assert(MESSAGES_TRACE_MAX * 12 + 256 < WIRE_JSON_MAX,
-	      "a full trace is a message");
 
 const char *messages_mode_name(enum wait_mode mode)
 {
@@ -72,26 +62,26 @@ static struct json_object *write_settings(const struct messages_polling *has)
 	struct json_object *json = json_object_new_object();
 
 	if (has->to_default)
-		keys_add_text(json, "mode", "default");
+		fields_add_text(json, "mode", "default");
 	else if (has->has_mode)
-		keys_add_text(json, "mode", messages_mode_name(to->mode));
+		fields_add_text(json, "mode", messages_mode_name(to->mode));
 	if (has->has_duration)
-		keys_add_u64(json, "duration_us", to->duration_us);
+		fields_add_u64(json, "duration_us", to->duration_us);
 	if (has->has_idle_threshold)
-		keys_add_u64(json, "idle_threshold", to->idle_threshold);
+		fields_add_u64(json, "idle_threshold", to->idle_threshold);
 	if (has->has_align)
-		keys_add_bool(json, "align", to->align);
+		fields_add_bool(json, "align", to->align);
 	if (to->has_cap)
-		keys_add_u64(json, "cap", to->cap);
+		fields_add_u64(json, "cap", to->cap);
 	if (has->has_sync)
-		keys_add_text(json, "sync", sync_names[to->sync]);
+		fields_add_text(json, "sync", sync_names[to->sync]);
 	return json;
 }
 
 static int read_mode(struct json_object *json, struct messages_polling *out)
 {
 	const char *mode;
-	int found = keys_find_text(json, "mode", &mode);
+	int found = fields_find_text(json, "mode", &mode);
 
 	if (found != 1)
 		return found;
@@ -110,7 +100,7 @@ static int read_mode(struct json_object *json, struct messages_polling *out)
 static int read_sync(struct json_object *json, struct messages_polling *out)
 {
 	const char *sync;
-	int found = keys_find_text(json, "sync", &sync);
+	int found = fields_find_text(json, "sync", &sync);
 
 	if (found != 1)
 		return found;
@@ -130,11 +120,11 @@ static int read_settings(struct json_object *json, struct messages_polling *out)
 	int duration, idle, aligned, cap;
 
 	memset(out, 0, sizeof(*out));
-	duration = keys_find_u32(json, "duration_us", GRANULARITY_WINDOW_MAX_US,
-				 &to->duration_us);
-	idle = keys_find_u32(json, "idle_threshold", 100, &threshold);
-	aligned = keys_find(json, "align", json_type_boolean, &align);
-	cap = keys_find_u32(json, "cap", VBD_CAP_MAX, &to->cap);
+	duration = fields_find_u32(json, "duration_us",
+				   GRANULARITY_WINDOW_MAX_US, &to->duration_us);
+	idle = fields_find_u32(json, "idle_threshold", 100, &threshold);
+	aligned = fields_find(json, "align", json_type_boolean, &align);
+	cap = fields_find_u32(json, "cap", VBD_CAP_MAX, &to->cap);
 	if (duration < 0 || idle < 0 || aligned < 0 || cap < 0)
 		return -EINVAL;
 	out->has_duration = duration;
@@ -182,7 +172,7 @@ struct json_object *messages_polling(const struct messages_polling *change)
 	struct json_object *want;
 
 	if (change->xenstore)
-		keys_add_text(json, "source", "xenstore");
+		fields_add_text(json, "source", "xenstore");
 	if (change->want_gaps) {
 		want = json_object_new_array();
 		json_object_array_add(want, json_object_new_string("gaps"));
@@ -194,7 +184,7 @@ struct json_object *messages_polling(const struct messages_polling *change)
 static int read_source(struct json_object *json, struct messages_polling *out)
 {
 	const char *source;
-	int found = keys_find_text(json, "source", &source);
+	int found = fields_find_text(json, "source", &source);
 
 	if (found != 1)
 		return found;
@@ -206,7 +196,7 @@ static int read_source(struct json_object *json, struct messages_polling *out)
 static int read_want(struct json_object *json, struct messages_polling *out)
 {
 	struct json_object *want, *word;
-	int found = keys_find(json, "want", json_type_array, &want);
+	int found = fields_find(json, "want", json_type_array, &want);
 
 	if (found != 1)
 		return found;
@@ -240,97 +230,72 @@ static struct json_object *write_policy(const struct vbd_polling_report *report)
 {
 	struct json_object *json = json_object_new_object(), *kind;
 
-	keys_add_fraction(json, "price",
-			  (double)report->policy.price / POLICY_ONE);
-	keys_add_fraction(json, "rho", (double)report->policy.rho / POLICY_ONE);
-	keys_add_fraction(json, "w0_us", (double)report->w0_ns / 1000);
-	keys_add_fraction(json, "cw_us", (double)report->cw_ns / 1000);
+	fields_add_fraction(json, "price",
+			    (double)report->policy.price / POLICY_ONE);
+	fields_add_fraction(json, "rho",
+			    (double)report->policy.rho / POLICY_ONE);
+	fields_add_fraction(json, "w0_us",
+			    report->governor.costs.wake_ns / 1000.0);
+	fields_add_fraction(json, "cw_us",
+			    report->governor.costs.block_ns / 1000.0);
 	for (unsigned i = 0; i < GAPS_KINDS; i++) {
 		kind = json_object_new_object();
-		keys_add_u64(kind, "gaps", report->gaps[i]);
-		keys_add_u64(kind, "decided", report->policy.of[i].waits);
-		keys_add_fraction(kind, "threshold_us",
-				  (double)report->policy.of[i].spin_ns / 1000);
-		keys_add_fraction(kind, "nap_us",
-				  (double)report->policy.of[i].nap_ns / 1000);
-		keys_add_text(kind, "decider",
-			      report->policy.of[i].decider
-				      ? report->policy.of[i].decider
-				      : "none");
-		json_object_object_add(json, kind_names[i], kind);
+		fields_add_u64(kind, "gaps", report->gaps[i]);
+		fields_add_u64(kind, "decided", report->policy.of[i].waits);
+		fields_add_fraction(kind, "threshold_us",
+				    (double)report->policy.of[i].spin_ns /
+					    1000);
+		fields_add_fraction(kind, "nap_us",
+				    (double)report->policy.of[i].nap_ns / 1000);
+		fields_add_text(kind, "decider",
+				report->policy.of[i].decider
+					? report->policy.of[i].decider
+					: "none");
+		json_object_object_add(
+			json,
+			messages_kind_name((enum wait_kind)(WAIT_GUEST + i)),
+			kind);
 	}
 	return json;
 }
 
-static struct json_object *write_histogram(const struct gaps_histogram *gaps)
+/* Only what is known. */
+static void add_share(struct json_object *json, const char *key, int64_t bp)
 {
-	struct json_object *list = json_object_new_array(), *bin;
-
-	for (unsigned i = 0; i < GAPS_BINS; i++) {
-		if (!gaps->bins[i].n)
-			continue;
-		bin = json_object_new_array();
-		json_object_array_add(
-			bin, json_object_new_int64((int64_t)gaps_edge_ns(i)));
-		json_object_array_add(
-			bin, json_object_new_int64((int64_t)gaps->bins[i].n));
-		json_object_array_add(
-			bin, json_object_new_int64((int64_t)gaps->bins[i].ns));
-		json_object_array_add(list, bin);
-	}
-	return list;
+	if (bp != CPU_UNKNOWN)
+		fields_add_fraction(json, key, (double)bp / 100);
 }
 
-static struct json_object *write_gaps(const struct gaps_histogram *gaps)
+static struct json_object *write_governor(const struct cpu_report *from)
 {
+	const char *const whys[] = { from->page_why, from->idle_why,
+				     from->costs_why };
 	struct json_object *json = json_object_new_object();
+	struct json_object *missing = json_object_new_array();
 
-	for (unsigned i = 0; i < GAPS_KINDS; i++)
-		json_object_object_add(json, kind_names[i],
-				       write_histogram(&gaps[i]));
+	fields_add_bool(json, "allowed", from->allowed);
+	fields_add_fraction(json, "price",
+			    (double)from->price_q16 / POLICY_ONE);
+	add_share(json, "idle_pct", from->idle_bp);
+	fields_add_text(json, "idle_source", from->idle_source);
+	add_share(json, "pressure_pct", from->pressure_bp);
+	fields_add_u64(json, "tapdisks", from->tapdisks);
+	fields_add_fraction(json, "spinning_pct",
+			    from->rate * 100.0 / CPU_PRICE_CPU);
+	if (from->share != UINT32_MAX)
+		fields_add_fraction(json, "share_pct",
+				    from->share * 100.0 / CPU_PRICE_CPU);
+	fields_add_text(json, "costs_source",
+			costs_sources[from->costs_source]);
+	fields_add_u64(json, "clock_ns", from->costs.clock_ns);
+	fields_add_u64(json, "turn_ns", from->costs.turn_ns);
+	fields_add_u64(json, "arm_ns", from->costs.arm_ns);
+	for (size_t i = 0; i < sizeof(whys) / sizeof(whys[0]); i++)
+		if (whys[i][0])
+			json_object_array_add(missing,
+					      json_object_new_string(whys[i]));
+	json_object_object_add(json, "missing", missing);
 	return json;
-}
-
-/* One [edge, count, sum]. */
-static int read_bin(struct json_object *bin, struct gaps_histogram *out)
-{
-	int64_t number[3];
-	struct json_object *value;
-
-	if (!json_object_is_type(bin, json_type_array) ||
-	    json_object_array_length(bin) != 3)
-		return -EINVAL;
-	for (unsigned i = 0; i < 3; i++) {
-		value = json_object_array_get_idx(bin, i);
-		if (!json_object_is_type(value, json_type_int))
-			return -EINVAL;
-		number[i] = json_object_get_int64(value);
-		if (number[i] < 0)
-			return -EINVAL;
-	}
-	out->bins[gaps_bin_of((uint64_t)number[0])].n += (uint64_t)number[1];
-	out->bins[gaps_bin_of((uint64_t)number[0])].ns += (uint64_t)number[2];
-	return 0;
-}
-
-int messages_gaps_read(struct json_object *json,
-		       struct gaps_histogram out[GAPS_KINDS])
-{
-	struct json_object *gaps, *list;
-
-	memset(out, 0, GAPS_KINDS * sizeof(*out));
-	if (keys_need(json, "gaps", json_type_object, &gaps) < 0)
-		return -EINVAL;
-	for (unsigned k = 0; k < GAPS_KINDS; k++) {
-		if (keys_need(gaps, kind_names[k], json_type_array, &list) < 0)
-			return -EINVAL;
-		for (size_t i = 0; i < (size_t)json_object_array_length(list);
-		     i++)
-			if (read_bin(json_object_array_get_idx(list, i),
-				     &out[k]) < 0)
-				return -EINVAL;
-	}
-	return 0;
 }
 
 struct json_object *
@@ -339,138 +304,29 @@ messages_polling_report(const struct vbd_polling_report *report,
 {
 	struct json_object *json = json_object_new_object();
 
-	keys_add_text(json, "mode", messages_mode_name(report->polling.mode));
-	keys_add_u64(json, "requested_us", report->polling.duration_us);
-	keys_add_u64(json, "effective_us", report->effective_us);
-	keys_add_u64(json, "granularity_us", report->granularity.us);
-	keys_add_text(json, "granularity_source", report->granularity.source);
-	keys_add_bool(json, "align", report->polling.align);
-	keys_add_u64(json, "idle_threshold", report->polling.idle_threshold);
-	keys_add_text(json, "source", messages_source_name(report->source));
-	keys_add_u64(json, "requests", report->requests);
-	keys_add_u64(json, "spin_ns", report->waits.spin_ns);
-	keys_add_u64(json, "hits", report->waits.hits);
-	keys_add_u64(json, "misses", report->waits.misses);
-	keys_add_u64(json, "lost", report->waits.lost);
-	keys_add_u64(json, "sleeps", report->waits.sleeps);
-	keys_add_u64(json, "arms", report->waits.arms);
-	keys_add_u64(json, "guest_events", report->guest_events);
-	keys_add_u64(json, "notifications", report->notifications);
-	keys_add_u64(json, "cap", vbd_polling_cap(&report->polling));
-	keys_add_text(json, "sync", sync_names[report->polling.sync]);
+	fields_add_text(json, "mode", messages_mode_name(report->polling.mode));
+	fields_add_u64(json, "requested_us", report->polling.duration_us);
+	fields_add_u64(json, "effective_us", report->effective_us);
+	fields_add_u64(json, "granularity_us", report->granularity.us);
+	fields_add_text(json, "granularity_source", report->granularity.source);
+	fields_add_bool(json, "align", report->polling.align);
+	fields_add_u64(json, "idle_threshold", report->polling.idle_threshold);
+	fields_add_text(json, "source", messages_source_name(report->source));
+	fields_add_u64(json, "requests", report->requests);
+	fields_add_u64(json, "spin_ns", report->waits.spin_ns);
+	fields_add_u64(json, "hits", report->waits.hits);
+	fields_add_u64(json, "misses", report->waits.misses);
+	fields_add_u64(json, "lost", report->waits.lost);
+	fields_add_u64(json, "sleeps", report->waits.sleeps);
+	fields_add_u64(json, "arms", report->waits.arms);
+	fields_add_u64(json, "guest_events", report->guest_events);
+	fields_add_u64(json, "notifications", report->notifications);
+	fields_add_u64(json, "cap", vbd_polling_cap(&report->polling));
+	fields_add_text(json, "sync", sync_names[report->polling.sync]);
 	json_object_object_add(json, "policy", write_policy(report));
+	json_object_object_add(json, "governor",
+			       write_governor(&report->governor));
 	if (gaps)
-		json_object_object_add(json, "gaps", write_gaps(gaps));
+		json_object_object_add(json, "gaps", messages_gaps(gaps));
 	return json;
-}
-
-/* ---- 136 TRACE ---- */
-
-const char *messages_kind_name(enum wait_kind kind)
-{
-	return kind_names[gaps_index(kind)];
-}
-
-struct json_object *messages_trace(const struct messages_trace *request)
-{
-	struct json_object *json = json_object_new_object();
-
-	keys_add_text(json, "kind", messages_kind_name(request->kind));
-	if (request->cursor != VBD_TRACE_NOW)
-		keys_add_u64(json, "cursor", request->cursor);
-	return json;
-}
-
-static int find_u64(struct json_object *json, const char *key, uint64_t *out)
-{
-	struct json_object *value;
-	int found = keys_find(json, key, json_type_int, &value);
-
-	if (found != 1)
-		return found;
-	if (json_object_get_int64(value) < 0)
-		return -EINVAL;
-	*out = (uint64_t)json_object_get_int64(value);
-	return 1;
-}
-
-int messages_trace_read(struct json_object *json, struct messages_trace *out)
-{
-	const char *kind;
-	int i;
-
-	out->cursor = VBD_TRACE_NOW;
-	if (find_u64(json, "cursor", &out->cursor) < 0 ||
-	    keys_need_text(json, "kind", &kind) < 0)
-		return -EINVAL;
-	i = place_of(kind, kind_names, GAPS_KINDS);
-	if (i < 0)
-		return i;
-	out->kind = (enum wait_kind)(WAIT_GUEST + i);
-	return 0;
-}
-
-struct json_object *messages_trace_reply(enum wait_kind kind, uint64_t cursor,
-					 uint64_t lost,
-					 const struct gaps_entry *entries,
-					 unsigned n)
-{
-	struct json_object *json = json_object_new_object();
-	struct json_object *gaps = json_object_new_array();
-	char ops[MESSAGES_TRACE_MAX + 1];
-	unsigned used = 0;
-
-	assert(n <= MESSAGES_TRACE_MAX);
-	for (unsigned i = 0; i < n; i++) {
-		if (entries[i].kind != kind)
-			continue;
-		json_object_array_add(
-			gaps, json_object_new_int64((int64_t)entries[i].ns));
-		ops[used++] = op_letters[entries[i].op];
-	}
-	ops[used] = '\0';
-	keys_add_u64(json, "cursor", cursor);
-	keys_add_u64(json, "lost", lost);
-	json_object_object_add(json, "gaps", gaps);
-	keys_add_text(json, "ops", ops);
-	return json;
-}
-
-/* One gap and its letter. */
-static int read_entry(struct json_object *gap, char letter,
-		      struct gaps_entry *out)
-{
-	const char *op =
-		letter ? memchr(op_letters, letter, NR_POLICY_OPS) : NULL;
-
-	if (!op || !json_object_is_type(gap, json_type_int) ||
-	    json_object_get_int64(gap) < 0)
-		return -EINVAL;
-	out->ns = (uint64_t)json_object_get_int64(gap);
-	out->op = (enum policy_op)(op - op_letters);
-	return 0;
-}
-
-int messages_trace_reply_read(struct json_object *json, uint64_t *cursor,
-			      uint64_t *lost, struct gaps_entry *out,
-			      unsigned *n)
-{
-	struct json_object *gaps;
-	const char *ops;
-	size_t len;
-
-	if (find_u64(json, "cursor", cursor) != 1 ||
-	    find_u64(json, "lost", lost) != 1 ||
-	    keys_need(json, "gaps", json_type_array, &gaps) < 0 ||
-	    keys_need_text(json, "ops", &ops) < 0)
-		return -EINVAL;
-	len = (size_t)json_object_array_length(gaps);
-	if (len > MESSAGES_TRACE_MAX || strlen(ops) != len)
-		return -EINVAL;
-	for (size_t i = 0; i < len; i++)
-		if (read_entry(json_object_array_get_idx(gaps, i), ops[i],
-			       &out[i]) < 0)
-			return -EINVAL;
-	*n = (unsigned)len;
-	return 0;
 }

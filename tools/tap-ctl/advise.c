@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "tools/ctl/advise.h"
-#include "tools/ctl/keys.h"
+#include "tools/ctl/fields.h"
 #include "tools/ctl/messages.h"
 #include "tools/ctl/plot.h"
 #include "tools/tap-ctl/options.h"
@@ -120,13 +120,13 @@ static void print_text(const struct advise *a, const char *sentence)
 static void add_cost(struct json_object *json, const struct advise *a,
 		     const struct advise_cost *c, uint64_t threshold_ns)
 {
-	keys_add_u64(json, "threshold_ns", threshold_ns);
-	keys_add_u64(json, "waits", (uint64_t)c->waits);
-	keys_add_u64(json, "hits", (uint64_t)c->hits);
-	keys_add_u64(json, "cost_ns", (uint64_t)c->cost_ns);
-	keys_add_fraction(json, "latency_us", us(a, c->latency_ns));
-	keys_add_fraction(json, "cpu_us", us(a, c->cpu_ns));
-	keys_add_fraction(json, "cost_us", us(a, c->cost_ns));
+	fields_add_u64(json, "threshold_ns", threshold_ns);
+	fields_add_u64(json, "waits", (uint64_t)c->waits);
+	fields_add_u64(json, "hits", (uint64_t)c->hits);
+	fields_add_u64(json, "cost_ns", (uint64_t)c->cost_ns);
+	fields_add_fraction(json, "latency_us", us(a, c->latency_ns));
+	fields_add_fraction(json, "cpu_us", us(a, c->cpu_ns));
+	fields_add_fraction(json, "cost_us", us(a, c->cost_ns));
 }
 
 static struct json_object *ways_json(const struct advise *a)
@@ -135,7 +135,7 @@ static struct json_object *ways_json(const struct advise *a)
 
 	for (unsigned i = 0; i < NR_ADVISE_WAYS; i++) {
 		way = json_object_new_object();
-		keys_add_text(way, "way", advise_name((enum advise_way)i));
+		fields_add_text(way, "way", advise_name((enum advise_way)i));
 		add_cost(way, a, &a->ways[i], a->threshold_ns[i]);
 		json_object_array_add(ways, way);
 	}
@@ -147,12 +147,12 @@ static void print_json(const struct advise *a, const char *sentence)
 	struct json_object *json = json_object_new_object();
 	struct json_object *kinds = json_object_new_object(), *kind;
 
-	keys_add_u64(json, "waits", (uint64_t)a->waits);
-	keys_add_u64(json, "requests", (uint64_t)a->requests);
-	keys_add_fraction(json, "price", (double)a->costs.price / POLICY_ONE);
-	keys_add_fraction(json, "rho", (double)a->costs.rho / POLICY_ONE);
-	keys_add_fraction(json, "w0_us", (double)a->costs.w0_ns / 1000);
-	keys_add_fraction(json, "cw_us", (double)a->costs.cw_ns / 1000);
+	fields_add_u64(json, "waits", (uint64_t)a->waits);
+	fields_add_u64(json, "requests", (uint64_t)a->requests);
+	fields_add_fraction(json, "price", (double)a->costs.price / POLICY_ONE);
+	fields_add_fraction(json, "rho", (double)a->costs.rho / POLICY_ONE);
+	fields_add_fraction(json, "w0_us", (double)a->costs.w0_ns / 1000);
+	fields_add_fraction(json, "cw_us", (double)a->costs.cw_ns / 1000);
 	json_object_object_add(json, "ways", ways_json(a));
 	for (unsigned k = 0; k < GAPS_KINDS; k++) {
 		kind = json_object_new_object();
@@ -164,10 +164,10 @@ static void print_json(const struct advise *a, const char *sentence)
 	}
 	json_object_object_add(json, "kinds", kinds);
 	if (a->enough)
-		keys_add_text(json, "recommended",
-			      a->recommended == ADVISE_EVENT ? "event"
-							     : "adaptive");
-	keys_add_text(json, "advice", sentence);
+		fields_add_text(json, "recommended",
+				a->recommended == ADVISE_EVENT ? "event"
+							       : "adaptive");
+	fields_add_text(json, "advice", sentence);
 	printf("%s\n",
 	       json_object_to_json_string_ext(json, JSON_C_TO_STRING_PLAIN));
 	json_object_put(json);

@@ -143,6 +143,36 @@ static void print_policy(struct json_object *policy)
 	}
 }
 
+/* Whether, and for how much, the host lets it spin. */
+static void print_governor(struct json_object *governor)
+{
+	struct json_object *missing = polling_object(governor, "missing");
+
+	if (!governor)
+		return;
+	printf("spinning        %s, %.3g %% of a CPU now",
+	       json_object_get_boolean(polling_object(governor, "allowed"))
+		       ? "allowed"
+		       : "not allowed",
+	       polling_fraction(governor, "spinning_pct"));
+	if (polling_object(governor, "share_pct"))
+		printf(" of %.3g %%", polling_fraction(governor, "share_pct"));
+	printf(", %" PRId64 " tapdisks\n",
+	       polling_number(governor, "tapdisks"));
+	if (polling_object(governor, "idle_pct"))
+		printf("idle CPU        %.3g %%, from %s\n",
+		       polling_fraction(governor, "idle_pct"),
+		       text_of(governor, "idle_source"));
+	printf("costs           %s\n", text_of(governor, "costs_source"));
+	for (size_t i = 0;
+	     missing && json_object_is_type(missing, json_type_array) &&
+	     i < (size_t)json_object_array_length(missing);
+	     i++)
+		printf("missing         %s\n",
+		       json_object_get_string(
+			       json_object_array_get_idx(missing, i)));
+}
+
 static void print_counters(struct json_object *json)
 {
 	static const char *const lines[][2] = {
@@ -198,6 +228,7 @@ static int set_or_show(const struct options *options,
 		print_settings(reply);
 		print_counters(reply);
 		print_policy(polling_object(reply, "policy"));
+		print_governor(polling_object(reply, "governor"));
 	}
 	json_object_put(reply);
 	return 0;

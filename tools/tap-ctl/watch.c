@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "poll/clock.h"
-#include "tools/ctl/keys.h"
+#include "tools/ctl/fields.h"
 #include "tools/tap-ctl/options.h"
 #include "tools/tap-ctl/polling.h"
 
@@ -95,17 +95,17 @@ static void print_json(const struct sample *s, const struct rates *r)
 	struct json_object *thresholds = json_object_new_object();
 	static const char *const kinds[] = { "guest", "device", "both" };
 
-	keys_add_text(json, "mode", mode_of(s));
-	keys_add_fraction(json, "seconds", r->seconds);
-	keys_add_fraction(json, "spin_pct", r->of[SPIN_NS]);
+	fields_add_text(json, "mode", mode_of(s));
+	fields_add_fraction(json, "seconds", r->seconds);
+	fields_add_fraction(json, "spin_pct", r->of[SPIN_NS]);
 	for (int i = 0; i < NR_COUNTERS; i++)
 		if (i != SPIN_NS)
-			keys_add_fraction(json, counters[i], r->of[i]);
-	keys_add_fraction(json, "price", polling_fraction(policy, "price"));
-	keys_add_fraction(json, "rho", polling_fraction(policy, "rho"));
+			fields_add_fraction(json, counters[i], r->of[i]);
+	fields_add_fraction(json, "price", polling_fraction(policy, "price"));
+	fields_add_fraction(json, "rho", polling_fraction(policy, "rho"));
 	for (size_t i = 0; i < 3; i++)
-		keys_add_fraction(thresholds, kinds[i],
-				  threshold_us(s, kinds[i]));
+		fields_add_fraction(thresholds, kinds[i],
+				    threshold_us(s, kinds[i]));
 	json_object_object_add(json, "threshold_us", thresholds);
 	printf("%s\n",
 	       json_object_to_json_string_ext(json, JSON_C_TO_STRING_PLAIN));
