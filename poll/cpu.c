@@ -131,6 +131,13 @@ void cpu_close(struct cpu_governor *g)
 	free(g);
 }
 
+void cpu_leave(struct cpu_governor *g)
+{
+	host_page_close(g->page);
+	g->page = NULL;
+	g->page_retry_ns = CLOCK_NEVER;
+}
+
 struct cpu_verdict *cpu_verdict(struct cpu_governor *g)
 {
 	return &g->verdict;

@@ -33,6 +33,12 @@ int cpu_open(const char *proc, uint64_t now_ns, struct cpu_governor **out);
 /* Data threads no longer know the verdict.  NULL is fine. */
 void cpu_close(struct cpu_governor *governor);
 
+/*
+ * Leave the page of the host; only data threads that drain still know us.  The
+ * last one out removes it.
+ */
+void cpu_leave(struct cpu_governor *governor);
+
 /* For data threads; lives as long as the governor. */
 struct cpu_verdict *cpu_verdict(struct cpu_governor *governor);
 

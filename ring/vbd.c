@@ -285,11 +285,17 @@ free_vbd:
 	return err;
 }
 
+void vbd_leave_host(struct vbd *vbd)
+{
+	cpu_leave(vbd->governor);
+}
+
 int vbd_destroy(struct vbd *vbd)
 {
 	if (vbd->state != VBD_STATE_EMPTY)
 		return -EBUSY;
 	vbd->destroyed = true;
+	vbd_leave_host(vbd);
 	vbd->listener.fn = NULL;
 	if (vbd->image || vbd->rings)
 		vbd_progress_later(vbd);

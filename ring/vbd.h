@@ -65,6 +65,12 @@ int vbd_create(struct loop *loop, uint16_t minor, int marker_fd,
  */
 int vbd_destroy(struct vbd *vbd);
 
+/*
+ * The process is about to die: take away what other processes see of the vbd.
+ * Nothing else may be called after it but vbd_destroy.
+ */
+void vbd_leave_host(struct vbd *vbd);
+
 struct vbd_open_options {
 	unsigned driver_flags; /* enum driver_flags */
 	uint16_t retry_s; /* how long transient errors are retried; 0: 120 */

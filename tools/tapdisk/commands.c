@@ -321,6 +321,12 @@ void commands_poll_now(const struct commands *commands)
 		vbd_poll_now(commands->disk.vbd);
 }
 
+void commands_die(const struct commands *commands)
+{
+	if (commands->disk.vbd)
+		vbd_leave_host(commands->disk.vbd);
+}
+
 void commands_dump(const struct commands *commands)
 {
 	log_info("commands: %u running, %u waiting", commands->running,

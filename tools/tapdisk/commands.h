@@ -27,5 +27,8 @@ void commands_shutdown(struct commands *commands);
 /* Every ring polls for one window from now on. */
 void commands_poll_now(const struct commands *commands);
 
+/* The process dies now: nothing of the disk stays on the host. */
+void commands_die(const struct commands *commands);
+
 /* What the disk is doing, into the log. */
 void commands_dump(const struct commands *commands);

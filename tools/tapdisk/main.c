@@ -184,6 +184,7 @@ static void die(struct tapdisk *t)
 
 	log_info("ended by SIGTERM");
 	host_unlink(t->socket_path);
+	commands_die(t->commands);
 	log_drain();
 	end_log(t);
 	sigemptyset(&term);
