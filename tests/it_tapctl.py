@@ -87,6 +87,15 @@ def test_numbers_and_words_are_read_strictly():
         "polling -p 1 -m 0 --idle-threshold 101", "polling -p 1 -m 0 --mode fix",
         "polling -p 1 -m 0 --align yes",
         "polling -p 1 -m 0 --mode default --duration 5",
+        "polling -p 1 -m 0 --mode default --cap 5",
+        "polling -p 1 -m 0 --mode default --sync off",
+        "polling -p 1 -m 0 --cap 102401", "polling -p 1 -m 0 --cap -1",
+        "polling -p 1 -m 0 --sync on", "polling -p 1 -m 0 --watch --mode event",
+        "polling -p 1 -m 0 --advise --watch", "polling -p 1 -m 0 --plot x",
+        "polling -p 1 -m 0 --trace x --advise", "polling -p 1 -m 0 --trace x --cap 5",
+        "polling -p 1 -m 0 --trace x --json", "polling -p 1 -m 0 --seconds 5",
+        "polling -p 1 -m 0 --watch --seconds 0", "polling -p 1 -m 0 --kind guest",
+        "polling -p 1 -m 0 --trace x --kind nobody",
         rest + " --ring-ref 1,2,3 --port 4", rest + " --ring-ref , --port 4",
         rest + " --ring-ref 1, --port 4", rest + " --ring-ref 1,x --port 4",
         rest + " --ring-ref -1 --port 4", rest + " --ring-ref 4294967296 --port 4",
@@ -515,6 +524,9 @@ def test_polling_sends_what_is_to_change_and_shows_the_rest():
         "--mode adaptive": {"mode": "adaptive"},
         "--duration 0 --align off": {"duration_us": 0, "align": False},
         "--align on --idle-threshold 100": {"align": True, "idle_threshold": 100},
+        "--cap 0": {"cap": 0},
+        "--cap 250 --sync off": {"cap": 250, "sync": "off"},
+        "--sync auto": {"sync": "auto"},
     }
     for options, want in cases.items():
         with Place() as place:
@@ -534,6 +546,58 @@ def test_polling_sends_what_is_to_change_and_shows_the_rest():
         check(["effective", "8000 us, align on"] in lines, lines)
         check(["time", "spinning   1.500000 s"] in lines, lines)
         check(["arms", "5"] in lines, lines)
+
+
+def test_an_older_tapdisk_is_shown_without_what_it_does_not_tell():
+    with Place() as place:
+        place.fake(5, lambda *unused: json_reply(POLLING, REPORT))
+        check_run(place("polling -p 5 -m 0"), 0)
+        check_run(place("polling -p 5 -m 0 --watch --seconds 1"), 0)
+        got = place("polling -p 5 -m 0 --advise")
+        check_run(got, 71, "")
+        check(b"does not tell its waits" in got.stderr, got.stderr)
+    with Place() as place:
+        fake = place.fake(5, lambda kind, *unused:
+                          json_reply(HELLO, {}) if kind == HELLO else error(22))
+        trace = os.path.join(place.dir, "trace")
+        check_run(place(["polling", "-p", "5", "-m", "0", "--trace", trace]), 22, "")
+        check(asked(fake) == {"kind": "guest"}, asked(fake))
+
+
+def test_an_advice_is_asked_for_as_documented():
+    gaps = {"guest": [[20479, 300, 6000000]], "device": [], "both": []}
+    policy = {"price": 0.05, "rho": 0, "w0_us": 40, "cw_us": 12}
+    reply = dict(REPORT, policy=policy, gaps=gaps, requests=300)
+    with Place() as place:
+        fake = place.fake(5, lambda *unused: json_reply(POLLING, reply))
+        got = place("polling -p 5 -m 0 --advise --json")
+        check_run(got, 0)
+        check(asked(fake) == {"want": ["gaps"]}, asked(fake))
+        advice = json.loads(got.stdout)
+        check(advice["recommended"] == "adaptive", advice)
+        check(advice["kinds"]["guest"]["threshold_ns"] == 20479, advice)
+        check(advice["ways"][0]["cost_us"] == 40.6, advice)
+
+
+def test_a_trace_is_written_as_it_came():
+    asks = []
+
+    def trace(kind, request, connection):
+        asks.append(json.loads(request[SIZE:]))
+        n = len(asks)
+        return json_reply(136, {"cursor": n, "lost": int(n == 2), "gaps": [n, 20],
+                                "ops": "wf"})
+
+    with Place() as place:
+        place.fake(5, trace)
+        path = os.path.join(place.dir, "trace")
+        got = place(["polling", "-p", "5", "-m", "0", "--trace", path, "--seconds",
+                     "1", "--kind", "both"])
+        check_run(got, 0, "%d waits recorded, 1 lost\n" % (2 * len(asks)))
+        check(asks[0] == {"kind": "both"}, asks[0])
+        check(asks[2] == {"kind": "both", "cursor": 2}, asks[2])
+        with open(path) as file:
+            check(file.read().startswith("1 write\n20 flush\n2 write\n"), "trace")
 
 
 def test_a_tapdisk_without_adaptive_mode_says_so():
