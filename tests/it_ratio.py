@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 
-from tapdisk import ROOT, run
+from tapdisk import ROOT, run, until
 
 BENCH = os.path.join(ROOT, "tests", "bench")
 sys.path.insert(0, BENCH)
@@ -192,37 +192,34 @@ def the_interval_covers_what_it_says():
 
 
 def others_are_seen_and_our_own_are_not():
-    burn = "import time; e = time.monotonic() + 60\nwhile time.monotonic() < e: pass"
-    # nobody's child that is ours, once it is named
-    daemon = subprocess.Popen(
-        ["sh", "-c", "setsid %s -c '%s' & echo $!" % (sys.executable, burn)],
-        stdout=subprocess.PIPE, text=True,
-    )
-    pid = int(daemon.stdout.readline())
-    daemon.stdout.close()
-    daemon.wait()
-    try:
-        child = subprocess.Popen([sys.executable, "-c", burn])
+    stats = {  # pid: parent, ticks
+        1: (0, 1), 2: (0, 2), 3: (2, 4),  # init, the kernel
+        10: (1, 8), 11: (10, 16), 12: (11, 32),  # we, a child and its child
+        20: (1, 64), 21: (20, 128),  # a daemon, and a child
+        30: (1, 256), 31: (99, 512),  # somebody; his parent went meanwhile
+    }
+    assert ratio.ticks_of_others(stats, [10, 20]) == 1 + 256 + 512
+    assert ratio.ticks_of_others(stats, [10]) == 1 + 64 + 128 + 256 + 512
+
+
+def a_process_that_works_gets_more_ticks():
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
         try:
-            strict, lax = ratio.Others(), ratio.Others([pid])
-            marks = [cpu_s(p) for p in (pid, child.pid)]
-            start = time.monotonic()
-            time.sleep(1)
-            used, less = strict.used(), lax.used()
-            elapsed = time.monotonic() - start
-            burnt = [cpu_s(p) - m for p, m in zip((pid, child.pid), marks)]
+            before = ratio.processes()[busy.pid]
+            assert before[0] == os.getpid(), before
+            until(
+                lambda: ratio.processes()[busy.pid][1] >= before[1] + 10, "no CPU"
+            )
         finally:
-            child.kill()
-            child.wait()
-    finally:
-        os.kill(pid, 9)
-    # whatever else runs is in both
-    assert abs((used - less) * elapsed - burnt[0]) < 0.1, (used, less, burnt)
-    assert burnt[0] > 0.1 and burnt[1] > 0.1, burnt
+            busy.kill()
 
 
-def cpu_s(pid):
-    return ratio.read_stat(pid)[1] / os.sysconf("SC_CLK_TCK")
+def what_others_use_is_in_cpus():
+    others = ratio.Others()
+    others.sum = iter([100, 100 + 3 * os.sysconf("SC_CLK_TCK")]).__next__
+    others.mark()
+    time.sleep(0.5)
+    assert 0 < others.used() <= 6, "3 s of CPU in half a second or more"
 
 
 def command(*argv):
@@ -293,6 +290,8 @@ TESTS = [
     claims_share_their_samples,
     the_interval_covers_what_it_says,
     others_are_seen_and_our_own_are_not,
+    a_process_that_works_gets_more_ticks,
+    what_others_use_is_in_cpus,
     the_program_tells_by_its_exit_status,
     the_polling_benchmark_runs,
     the_alignment_experiment_runs,

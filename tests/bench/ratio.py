@@ -35,6 +35,7 @@ OTHERS = 0.04  # of one CPU
 TOLERANCE = 0.02  # by which a median may miss
 RESAMPLES = 2000
 TIME_LIMIT_S = 300.0
+KTHREADD = 2  # the parent of kernel threads
 
 HOLDS, FAILS, UNDECIDED, RAN = "HOLDS", "FAILS", "UNDECIDED", "ran"
 AT_LEAST, AT_MOST = ">=", "<="
@@ -111,8 +112,6 @@ class Others:
     what they do is mostly our own I/O.
     """
 
-    KTHREADD = 2
-
     def __init__(self, pids=()):
         self.pids = pids
         self.tick_hz = os.sysconf("SC_CLK_TCK")
@@ -127,21 +126,27 @@ class Others:
         return (self.sum() - self.ticks) / self.tick_hz / elapsed
 
     def sum(self):
-        stats = {}
-        for entry in os.listdir("/proc"):
-            if entry.isdigit():
-                stats[int(entry)] = read_stat(entry)
-        roots = {os.getpid(), self.KTHREADD, *self.pids}
-        return sum(
-            stat[1]
-            for pid, stat in stats.items()
-            if stat and not descends(pid, roots, stats)
-        )
+        return ticks_of_others(processes(), {os.getpid(), *self.pids})
+
+
+def processes():
+    """{pid: what read_stat says} of all that live."""
+    pids = [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
+    stats = {pid: read_stat(pid) for pid in pids}
+    return {pid: stat for pid, stat in stats.items() if stat}
+
+
+def ticks_of_others(stats, ours):
+    """Of those in @stats that neither are nor descend from @ours or the kernel."""
+    roots = {KTHREADD, *ours}
+    return sum(
+        ticks for pid, (_, ticks) in stats.items() if not descends(pid, roots, stats)
+    )
 
 
 def descends(pid, roots, stats):
     while pid not in roots:
-        if not stats.get(pid):
+        if pid not in stats:
             return False
         pid = stats[pid][0]
     return True
