@@ -14,7 +14,7 @@
 #include "tools/ctl/exchange.h"
 
 #define PID 1000001
-#define TIMEOUT_MS 2000 /* of what should not need it */
+#define TIMEOUT_MS 20000 /* of what should not need it */
 
 static struct loop *loop;
 static struct exchange exchange;

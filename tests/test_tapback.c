@@ -167,6 +167,7 @@ START_TEST(sees_at_connected_what_has_changed_since)
 	backrig_put_front(&rig, D, "state", "3");
 	backrig_await(&rig, D, 4);
 	ck_assert(!rig.tap[0].served && rig.tap[1].served);
+	ck_assert_uint_eq(faketap_listeners(&rig.tap[1]), 1);
 	assert_key("sectors", "4096");
 	assert_key("physical-sector-size", "512");
 	assert_key("kthread-pid", "1000002");

@@ -331,6 +331,26 @@ START_TEST(a_restart_catches_up_with_what_was_missed)
 }
 END_TEST
 
+/* A rest that ends while the next call is under way already. */
+START_TEST(a_guest_that_closes_meanwhile_is_not_asked_for_twice)
+{
+	rig.tap[0].refuse[WIRE_CONNECT] = EBUSY;
+	backrig_plug(&rig, D);
+	backrig_name(&rig, D, 0);
+	backrig_await(&rig, D, 2);
+	backrig_write_ring(&rig, D);
+	backrig_put_front(&rig, D, "state", "3");
+	backrig_settle(&rig);
+	rig.tap[0].hold = WIRE_XENBLKIF_DISCONNECT;
+	backrig_put_front(&rig, D, "state", "6");
+	backrig_run(&rig, is_held);
+	backrig_run_ms(&rig, 300);
+	ck_assert_uint_eq(rig.tap[0].held, 1);
+	faketap_release(&rig.tap[0]);
+	backrig_await(&rig, D, 6);
+}
+END_TEST
+
 START_TEST(a_restart_sees_that_a_frontend_has_gone)
 {
 	backrig_connect(&rig, D, 0);
@@ -392,6 +412,8 @@ int main(void)
 	tcase_add_loop_test(
 		tc, a_ring_that_changes_during_connect_is_the_one_that_counts,
 		0, 2);
+	tcase_add_test(tc,
+		       a_guest_that_closes_meanwhile_is_not_asked_for_twice);
 	tcase_add_test(tc, a_restart_sees_that_a_frontend_has_gone);
 	tcase_add_test(tc, a_tapdisk_that_is_busy_is_asked_again);
 	tcase_add_test(tc, a_resize_is_told_in_one_transaction);

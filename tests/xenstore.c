@@ -92,11 +92,15 @@ static void free_nodes(struct node *nodes, unsigned n)
 
 /* --- events */
 
-static void announce(struct xenstore *xs)
+/*
+ * As libxenstore may have it, the descriptor tells of events once: whoever
+ * takes one has to go on until there are none.
+ */
+static void announce(struct xenstore *xs, bool readable)
 {
 	uint64_t n = 1;
 
-	if (xs->nr_events)
+	if (readable)
 		assert(write(xs->event_fd, &n, sizeof(n)) == sizeof(n));
 	else if (read(xs->event_fd, &n, sizeof(n)) != sizeof(n))
 		assert(errno == EAGAIN);
@@ -107,7 +111,7 @@ static void queue(struct xenstore *xs, const char *path, const char *token)
 	xs->events = grow(xs->events, xs->nr_events, sizeof(*xs->events));
 	xs->events[xs->nr_events].path = strdup(path);
 	xs->events[xs->nr_events++].token = strdup(token);
-	announce(xs);
+	announce(xs, true);
 }
 
 static void fire(struct xenstore *xs, const char *path)
@@ -385,6 +389,7 @@ static int xenstore_next(struct store *store, struct store_event *out)
 	struct xenstore *xs = of(store);
 	struct watch event;
 
+	announce(xs, false);
 	if (xs->lost)
 		return -EBADF;
 	if (!xs->nr_events)
@@ -396,7 +401,6 @@ static int xenstore_next(struct store *store, struct store_event *out)
 	snprintf(out->token, sizeof(out->token), "%s", event.token);
 	free(event.path);
 	free(event.token);
-	announce(xs);
 	return 1;
 }
 
