@@ -170,9 +170,14 @@ def usr2_polls_now():
         time.sleep(0.3)
         before = disk.polling()
         assert before["mode"] == "event" and before["spin_ns"] == 0, before
-        os.kill(disk.pid, signal.SIGUSR2)
-        # one window, or what is left of it when somebody needs the CPU
-        until(lambda: disk.polling()["spin_ns"] > 0, "no spin")
+
+        # one window, or none if somebody else needs the CPU just then
+        def asked_and_spun():
+            os.kill(disk.pid, signal.SIGUSR2)
+            time.sleep(0.05)
+            return disk.polling()["spin_ns"] > 0
+
+        until(asked_and_spun, "no spin")
         time.sleep(0.3)
         spun = disk.polling()["spin_ns"]
         time.sleep(0.2)
