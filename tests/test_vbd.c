@@ -615,7 +615,8 @@ END_TEST
 START_TEST(a_retune_acts_within_ten_milliseconds)
 {
 	struct vbd_polling spin = { .mode = WAIT_FIXED,
-				    .duration_us = 60000000 };
+				    .duration_us = 60000000,
+				    .has_cap = true };
 	struct vbd_polling_report before, after;
 	uint8_t data[512];
 	struct stand stand;
@@ -651,7 +652,8 @@ enum { GROUP = 10, PATIENCE_S = 20 };
 START_TEST(a_spinning_ring_needs_no_events)
 {
 	struct vbd_polling spin = { .mode = WAIT_FIXED,
-				    .duration_us = 10000000 };
+				    .duration_us = 10000000,
+				    .has_cap = true };
 	unsigned wanted = stand_on_xen() ? 1000 : 100, groups = 0, clean = 0;
 	struct vbd_polling_report before, after;
 	struct stand stand;

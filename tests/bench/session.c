@@ -231,6 +231,13 @@ int session_open(const struct session_options *options, struct session *out)
 	return err;
 }
 
+/* Nobody listens any more, or died with the question in its hands. */
+static bool is_gone(int err)
+{
+	return err == -ECONNREFUSED || err == -ENOENT || err == -EPROTO ||
+	       err == -ECONNRESET || err == -EPIPE;
+}
+
 static void disconnect(struct session *s)
 {
 	struct wire_message reply = { 0 };
@@ -242,7 +249,7 @@ static void disconnect(struct session *s)
 	err = client_call((int)s->options->pid, ANSWER_MS, &request, &reply);
 	client_request_fini(&request);
 	/* a tapdisk that is gone has nothing to disconnect */
-	if (err && err != -ECONNREFUSED && err != -ENOENT)
+	if (err && !is_gone(err))
 		complain(s, "disconnect", err, refusal(&reply));
 }
 
