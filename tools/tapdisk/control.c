@@ -273,7 +273,9 @@ static void rested(void *arg)
 {
 	struct control *control = arg;
 
-	loop_watch(control->loop, &control->listener, EPOLLIN);
+	/* or nobody could ever talk to us again */
+	if (loop_watch(control->loop, &control->listener, EPOLLIN) < 0)
+		loop_timer_set(control->loop, &control->rest, ACCEPT_REST_NS);
 }
 
 static void newcomer(void *arg, uint32_t events)
