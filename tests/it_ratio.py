@@ -118,6 +118,15 @@ def a_disturbed_pair_is_redrawn_and_counted():
     assert len(firsts) == 44, drawn
 
 
+def it_gives_up_where_no_pair_counts():
+    r = judged(ratio.AT_LEAST, 1.0, lambda: 1.0, lambda: 1.0, others=Busy([0.5]))
+    assert (r.verdict, r.pairs, r.redrawn) == (ratio.UNDECIDED, 0, 30), r
+    # one that counts now and then is enough to go on
+    mostly = Busy([0.5] * 29 + [0.0])
+    r = judged(ratio.AT_LEAST, 1.0, lambda: 1.0, lambda: 1.0, others=mostly)
+    assert (r.verdict, r.pairs) == (ratio.HOLDS, 15), r
+
+
 def it_ends_on_a_machine_that_is_never_quiet():
     limits = QUIET._replace(time_s=0.2)
     start = time.monotonic()
@@ -283,6 +292,7 @@ TESTS = [
     what_stays_unclear_ends_after_60_pairs,
     the_order_is_a_b_b_a,
     a_disturbed_pair_is_redrawn_and_counted,
+    it_gives_up_where_no_pair_counts,
     it_ends_on_a_machine_that_is_never_quiet,
     a_claim_of_too_few_pairs_is_undecided,
     a_short_sample_is_refused,

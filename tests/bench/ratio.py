@@ -11,7 +11,8 @@ other processes used more than 4 % of a CPU is drawn again and counted.
   HOLDS      the interval's favourable end reaches the target, and the median
              misses it by less than 2 %
   FAILS      the whole interval misses the target
-  UNDECIDED  neither, after 60 pairs or when the time is over
+  UNDECIDED  neither, after 60 pairs, when the time is over, or when the machine
+             is so busy that 30 pairs in a row do not count
 
 Absolute figures are never judged, unless the claim is one: then B is left out.
 Knows nothing of disks.  As a program it runs two commands that print a figure
@@ -32,6 +33,7 @@ PAIRS = 15
 PAIRS_MAX = 60
 SAMPLE_S = 0.5
 OTHERS = 0.04  # of one CPU
+DISTURBED = 30  # pairs in a row, and there is no point in going on
 TOLERANCE = 0.02  # by which a median may miss
 RESAMPLES = 2000
 TIME_LIMIT_S = 300.0
@@ -188,7 +190,7 @@ class Pairs:
     def __init__(self, a, b, others, limits):
         self.a, self.b, self.others, self.limits = a, b, others, limits
         self.values = []
-        self.redrawn = 0
+        self.redrawn = self.in_a_row = 0
         self.used = []  # by others, in those that count
 
     def draw(self):
@@ -205,7 +207,9 @@ class Pairs:
         used = self.others.used()
         if used > self.limits.others:
             self.redrawn += 1
+            self.in_a_row += 1
             return
+        self.in_a_row = 0
         self.values.append(pair)
         self.used.append(used)
 
@@ -250,12 +254,16 @@ def judge(claims, a, b=None, own=(), limits=Limits(), others=None):
     """
     pairs = Pairs(a, b, others or Others(own), limits)
     end = time.monotonic() + limits.time_s
+
+    def over():
+        return pairs.in_a_row >= DISTURBED or time.monotonic() >= end
+
     while True:
         wanted = min(len(pairs.values) + limits.pairs, limits.pairs_max)
-        while len(pairs.values) < wanted and time.monotonic() < end:
+        while len(pairs.values) < wanted and not over():
             pairs.draw()
         results = [result_of(claim, pairs) for claim in claims]
-        if len(pairs.values) >= limits.pairs_max or time.monotonic() >= end:
+        if len(pairs.values) >= limits.pairs_max or over():
             return results
         if all(r.verdict != UNDECIDED for r in results):
             return results
@@ -272,7 +280,7 @@ def row(r):
     return "%-54s %8.4g %17s %9s  %-9s %5d %7d" % (
         r.claim.name,
         r.median,
-        "[%.4g, %.4g]" % (r.low, r.high),
+        "[%.4g, %.4g]" % (r.low, r.high) if r.pairs else "-",
         "%s %.4g" % (r.claim.sense, r.claim.target),
         r.verdict,
         r.pairs,
