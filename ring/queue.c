@@ -232,6 +232,8 @@ static void *data_thread(void *arg)
 	queue->tid = (int)syscall(SYS_gettid);
 	sem_post(&queue->born);
 	sem_wait(&queue->go);
+	/* for top and ps; the process keeps its name */
+	prctl(PR_SET_NAME, "tapdisk-ring");
 	/* dates of retries and delays are kept to the nanosecond */
 	prctl(PR_SET_TIMERSLACK, 1);
 	while (queue->state != RING_GONE) {
@@ -429,6 +431,8 @@ void queue_destroy(struct queue *queue)
 {
 	if (queue->started)
 		pthread_join(queue->thread, NULL);
+	/* letters the thread left unread are ours, and go with us */
+	queue->box.newest = NULL;
 	queue->guest_ops->close(queue->guest);
 	req_pool_fini(&queue->pool);
 	free(queue->copies);

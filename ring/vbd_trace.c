@@ -58,7 +58,8 @@ void vbd_trace_step(struct vbd_ring *ring)
 		&ring->queue->commands[QUEUE_TRACE];
 	bool wanted = ring->vbd->tracing && ring == newest(ring->vbd);
 
-	if (command->posted)
+	/* one that drains reads no more letters, and takes its trace along */
+	if (command->posted || ring->disconnected)
 		return;
 	if (!command->trace)
 		put_away(ring);

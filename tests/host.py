@@ -48,8 +48,11 @@ class Disk:
         return [int(t) for t in os.listdir("/proc/%d/task" % self.pid)]
 
     def data_thread(self):
-        (tid,) = [t for t in self.tasks() if t != self.pid]
-        return tid
+        for tid in self.tasks():
+            with open("/proc/%d/task/%d/comm" % (self.pid, tid)) as f:
+                if f.read() == "tapdisk-ring\n":
+                    return tid
+        raise AssertionError("no ring is connected")
 
     def kill(self):
         """As the power would, or the out-of-memory killer."""
