@@ -6,6 +6,7 @@
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include <string.h>
 #include <xen/io/blkif.h>
 #include "poll/clock.h"
@@ -154,6 +155,27 @@ START_TEST(a_trace_goes_on_over_a_reconnect_and_ends_when_nobody_asks)
 }
 END_TEST
 
+START_TEST(a_trace_asked_for_while_its_ring_goes_harms_nobody)
+{
+	struct gaps_entry entries[16];
+	uint64_t cursor = VBD_TRACE_NOW, lost;
+	struct stand_reply reply;
+	struct stand stand;
+
+	open_with(&stand, &modes[0]);
+	vbd_trace(stand.vbd, &cursor, entries, 16, &lost);
+	stand_run(&stand, 20);
+	stand_reply_init(&stand, &reply);
+	vbd_disconnect(stand.vbd, STAND_DOMID, STAND_DEVID, &reply.reply);
+	usleep(50000); /* the thread has ended, and main has not heard of it */
+	vbd_trace(stand.vbd, &cursor, entries, 16, &lost);
+	vbd_trace_end(stand.vbd);
+	ck_assert_int_eq(stand_await(&stand, &reply), 0);
+	stand_run(&stand, 50);
+	stand_close(&stand);
+}
+END_TEST
+
 START_TEST(poll_now_spins_for_one_window_in_event_mode_too)
 {
 	struct vbd_polling_report before, after = { 0 };
@@ -236,6 +258,8 @@ int main(void)
 	tcase_add_test(
 		tests,
 		a_trace_goes_on_over_a_reconnect_and_ends_when_nobody_asks);
+	tcase_add_test(tests,
+		       a_trace_asked_for_while_its_ring_goes_harms_nobody);
 	tcase_add_test(tests, poll_now_spins_for_one_window_in_event_mode_too);
 	tcase_add_test(tests, cap_and_sync_arrive_where_they_act);
 	suite_add_tcase(suite, tests);
