@@ -143,7 +143,7 @@ static int describe(const char *path, int fd, bool *device,
 /* Open with O_DIRECT.  -EINVAL, unlogged: not possible here. */
 static int open_direct(const char *path, int mode, struct driver_info *info)
 {
-	bool device;
+	bool device = false;
 	int fd, err;
 
 	fd = host_open(path, mode | O_DIRECT);

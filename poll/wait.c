@@ -4,7 +4,7 @@
  * a data thread, and the only one that knows how a kernel can be told to.
  */
 #include <errno.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
@@ -456,8 +456,7 @@ static bool sleep_until(struct wait *wait, uint64_t until)
 /* The thread's run_delay in ns (/proc/thread-self/schedstat), or -1. */
 static int64_t run_delay(const struct wait *wait)
 {
-	unsigned long long ran, waited;
-	char text[64];
+	char text[64], *end;
 	ssize_t n;
 
 	if (wait->schedstat_fd < 0)
@@ -466,9 +465,9 @@ static int64_t run_delay(const struct wait *wait)
 	if (n <= 0)
 		return -1;
 	text[n] = '\0';
-	if (sscanf(text, "%llu %llu", &ran, &waited) != 2)
-		return -1;
-	return (int64_t)waited;
+	strtoull(text, &end,
+		 10); /* how long it ran; then, how long it waited */
+	return *end == ' ' ? (int64_t)strtoull(end, NULL, 10) : -1;
 }
 
 /* Sleep after a spin that may have cost us our place in the run queue. */
