@@ -82,7 +82,7 @@ static uint64_t mix(const void *data, size_t len)
 
 	while (len--)
 		/* the analyser loses sight of what an initialiser left zero */
-		/* NOLINTNEXTLINE(clang-analyzer-core.UndefinedBinaryOperatorResult) */
+		/* NOLINTNEXTLINE: core.UndefinedBinaryOperatorResult */
 		hash = (hash ^ *byte++) * UINT64_C(0x100000001b3);
 	return hash;
 }
