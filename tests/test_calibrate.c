@@ -200,9 +200,9 @@ START_TEST(measures_this_machine)
 	for (unsigned i = 0; err && i < 5; i++) {
 		start = clock_ns();
 		err = calibrate_measure(&got);
-		/* ten times what it promises */
+		/* however busy the machine, it ends */
 		ck_assert_uint_lt(clock_ns() - start,
-				  CALIBRATE_MAX_MS * UINT64_C(10000000));
+				  UINT64_C(10) * CLOCK_SECOND);
 		ck_assert(!err || err == -ETIMEDOUT || err == -ERANGE);
 	}
 	ck_assert(err || calibrate_plausible(&got));
