@@ -26,8 +26,8 @@ enum sync_way sync_choose(struct sync *sync, enum policy_op op, bool spins)
 {
 	struct sync_op *o = &sync->ops[op];
 
-	if (sync->off)
-		return SYNC_LATER;
+	if (sync->mode != SYNC_AUTO)
+		return sync->mode == SYNC_ON ? SYNC_NOW : SYNC_LATER;
 	if (sync->pause) {
 		sync->pause--;
 		return SYNC_LATER;

@@ -16,6 +16,14 @@
 #include <stdint.h>
 #include "poll/policy.h"
 
+/* The user's choice. */
+enum sync_mode {
+	SYNC_AUTO, /* at once where that is quicker */
+	SYNC_OFF, /* never at once */
+	SYNC_ON, /* always: to measure the choice by */
+	NR_SYNC_MODES
+};
+
 struct sync {
 	struct sync_op {
 		uint32_t mean_ns; /* of the calls that were timed, 1/8 decay */
@@ -24,7 +32,7 @@ struct sync {
 	} ops[NR_POLICY_OPS];
 	uint32_t regret; /* of 4096: calls that returned to a filled ring */
 	uint32_t pause; /* requests until calls are tried again */
-	bool off; /* --sync off */
+	enum sync_mode mode;
 };
 
 /* How to do one lone request. */

@@ -141,7 +141,7 @@ static void run_command(struct mail *mail)
 		break;
 	case QUEUE_CONFIGURE:
 		wait_configure(&queue->wait, &command->settings);
-		queue->sync.off = command->sync_off;
+		queue->sync.mode = command->sync;
 		answer(command, 0);
 		break;
 	case QUEUE_TRACE:
@@ -387,7 +387,7 @@ int queue_create(const struct queue_setup *setup, struct queue **out)
 		goto fini_box;
 	wait_configure(&queue->wait, &setup->settings);
 	queue->wait.gaps = &queue->gaps;
-	queue->sync.off = setup->sync_off;
+	queue->sync.mode = setup->sync;
 	queue->copies = calloc((size_t)slots * PARSE_SEGMENTS_MAX,
 			       sizeof(*queue->copies));
 	err = queue->copies ? req_pool_init(&queue->pool, slots, queue)

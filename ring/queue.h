@@ -47,7 +47,7 @@ struct queue_command {
 	int err; /* the answer: 0 or -errno */
 	struct image *image; /* RELEASE */
 	struct wait_settings settings; /* CONFIGURE */
-	bool sync_off; /* CONFIGURE */
+	enum sync_mode sync; /* CONFIGURE */
 	struct gaps_trace *trace; /* TRACE */
 	uint64_t force_ns; /* FORCE */
 };
@@ -130,7 +130,7 @@ struct queue_setup {
 	const struct queue_callbacks *callbacks;
 	void *owner;
 	struct wait_settings settings;
-	bool sync_off;
+	enum sync_mode sync;
 };
 
 /*

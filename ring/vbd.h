@@ -17,6 +17,7 @@
 #include "drivers/image.h"
 #include "poll/cpu.h"
 #include "poll/granularity.h"
+#include "poll/sync.h"
 #include "poll/wait.h"
 #include "ring/abi.h"
 
@@ -115,12 +116,6 @@ enum vbd_polling_source {
 	VBD_FROM_TAP_CTL,
 };
 
-enum vbd_sync {
-	VBD_SYNC_AUTO, /* a lone request may be done synchronously */
-	VBD_SYNC_OFF, /* never */
-	NR_VBD_SYNCS
-};
-
 struct vbd_polling {
 	enum wait_mode mode;
 	uint32_t duration_us; /* as requested; 0: the mode's default */
@@ -129,7 +124,7 @@ struct vbd_polling {
 	bool has_cap; /* asked for; else it is VBD_CAP_DEFAULT */
 	uint32_t cap; /* per cent of one CPU that all tapdisks of the host
 		       * together may spend spinning; 0: no limit */
-	enum vbd_sync sync;
+	enum sync_mode sync;
 };
 
 /* The cap in force, asked for or not. */

@@ -107,7 +107,7 @@ void vbd_trace_end(struct vbd *vbd);
 
 const struct vbd_polling *vbd_polling_now(const struct vbd *vbd);
 void vbd_wait_settings(const struct vbd *vbd, struct wait_settings *out);
-bool vbd_sync_off(const struct vbd *vbd);
+enum sync_mode vbd_sync(const struct vbd *vbd);
 uint64_t vbd_window_ns(const struct vbd *vbd); /* one, also in event mode */
 void vbd_waits_add(const struct wait_counters *from, struct wait_counters *to);
 

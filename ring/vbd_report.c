@@ -42,9 +42,9 @@ void vbd_wait_settings(const struct vbd *vbd, struct wait_settings *out)
 	};
 }
 
-bool vbd_sync_off(const struct vbd *vbd)
+enum sync_mode vbd_sync(const struct vbd *vbd)
 {
-	return vbd_polling_now(vbd)->sync == VBD_SYNC_OFF;
+	return vbd_polling_now(vbd)->sync;
 }
 
 uint64_t vbd_window_ns(const struct vbd *vbd)

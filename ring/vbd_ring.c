@@ -99,7 +99,7 @@ static void configure(struct vbd_ring *ring)
 	ring->reconfigure = false;
 	vbd_wait_settings(ring->vbd,
 			  &queue->commands[QUEUE_CONFIGURE].settings);
-	queue->commands[QUEUE_CONFIGURE].sync_off = vbd_sync_off(ring->vbd);
+	queue->commands[QUEUE_CONFIGURE].sync = vbd_sync(ring->vbd);
 	queue_send(queue, QUEUE_CONFIGURE);
 }
 
@@ -278,7 +278,7 @@ int vbd_connect(struct vbd *vbd, const struct vbd_connect *connect)
 	ring->death.fd = -1;
 	setup.owner = ring;
 	vbd_wait_settings(vbd, &setup.settings);
-	setup.sync_off = vbd_sync_off(vbd);
+	setup.sync = vbd_sync(vbd);
 	err = queue_create(&setup, &ring->queue);
 	if (err)
 		goto out;
@@ -341,7 +341,7 @@ int vbd_set_polling(struct vbd *vbd, enum vbd_polling_source source,
 	if (polling &&
 	    (polling->duration_us > GRANULARITY_WINDOW_MAX_US ||
 	     polling->idle_threshold > 100 || polling->cap > VBD_CAP_MAX ||
-	     polling->mode >= NR_WAIT_MODES || polling->sync >= NR_VBD_SYNCS))
+	     polling->mode >= NR_WAIT_MODES || polling->sync >= NR_SYNC_MODES))
 		return -EINVAL;
 	if (source == VBD_FROM_TAP_CTL) {
 		vbd->overridden = polling != NULL;

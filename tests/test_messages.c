@@ -50,7 +50,7 @@ static const struct vbd_connect connects[] = {
 			     .align = true,
 			     .has_cap = true,
 			     .cap = VBD_CAP_MAX,
-			     .sync = VBD_SYNC_OFF },
+			     .sync = SYNC_OFF },
 	},
 	{
 		.abi = ABI_NATIVE,
@@ -209,8 +209,8 @@ static const struct messages_polling changes[] = {
 	{ .has_align = true, .xenstore = true, .polling = { .align = false } },
 	{ .polling = { .has_cap = true, .cap = 0 } },
 	{ .has_sync = true,
-	  .polling = { .has_cap = true, .cap = 250, .sync = VBD_SYNC_OFF } },
-	{ .has_sync = true, .polling = { .sync = VBD_SYNC_AUTO } },
+	  .polling = { .has_cap = true, .cap = 250, .sync = SYNC_OFF } },
+	{ .has_sync = true, .polling = { .sync = SYNC_AUTO } },
 	{ .want_gaps = true },
 	{ .has_mode = true, .to_default = true },
 };

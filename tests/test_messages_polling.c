@@ -40,7 +40,7 @@ START_TEST(polling_report_has_the_documented_keys)
 			     .align = true,
 			     .has_cap = true,
 			     .cap = 20,
-			     .sync = VBD_SYNC_OFF },
+			     .sync = SYNC_OFF },
 		.source = VBD_FROM_TAP_CTL,
 		.effective_us = 8000,
 		.granularity = { .us = 4000, .source = "default" },

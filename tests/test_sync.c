@@ -85,9 +85,18 @@ END_TEST
 
 START_TEST(off_is_off)
 {
-	struct sync sync = { .off = true };
+	struct sync sync = { .mode = SYNC_OFF };
 
 	ck_assert_uint_eq(run(&sync, POLICY_FLUSH, false, 900, 100, false), 0);
+}
+END_TEST
+
+START_TEST(on_is_on_whatever_it_costs)
+{
+	struct sync sync = { .mode = SYNC_ON };
+
+	ck_assert_uint_eq(run(&sync, POLICY_WRITE, true, 50000000, 1000, true),
+			  1000);
 }
 END_TEST
 
@@ -105,6 +114,7 @@ int main(void)
 	tcase_add_test(t, one_lost_cpu_is_no_other_medium);
 	tcase_add_test(t, a_ring_that_fills_meanwhile_stops_it_for_a_while);
 	tcase_add_test(t, off_is_off);
+	tcase_add_test(t, on_is_on_whatever_it_costs);
 	suite_add_tcase(s, t);
 	runner = srunner_create(s);
 	srunner_run_all(runner, CK_NORMAL);

@@ -217,25 +217,25 @@ START_TEST(cap_and_sync_arrive_where_they_act)
 	open_with(&stand, &polling);
 	vbd_polling_report(stand.vbd, &report);
 	ck_assert_uint_eq(vbd_polling_cap(&report.polling), VBD_CAP_DEFAULT);
-	ck_assert(!stand.vbd->rings->queue->sync.off);
+	ck_assert_int_eq(stand.vbd->rings->queue->sync.mode, SYNC_AUTO);
 	polling.has_cap = true;
 	polling.cap = VBD_CAP_MAX + 1;
 	ck_assert_int_eq(vbd_set_polling(stand.vbd, VBD_FROM_TAP_CTL, &polling),
 			 -EINVAL);
 	polling.cap = 0;
-	polling.sync = VBD_SYNC_OFF;
+	polling.sync = SYNC_OFF;
 	ck_assert_int_eq(vbd_set_polling(stand.vbd, VBD_FROM_TAP_CTL, &polling),
 			 0);
 	stand_run(&stand, 50);
 	vbd_polling_report(stand.vbd, &report);
 	ck_assert_uint_eq(vbd_polling_cap(&report.polling), 0);
 	ck_assert_uint_eq(report.governor.share, UINT32_MAX);
-	ck_assert(stand.vbd->rings->queue->sync.off);
+	ck_assert_int_eq(stand.vbd->rings->queue->sync.mode, SYNC_OFF);
 	/* also of a ring that comes later */
 	ck_assert_int_eq(stand_disconnect(&stand), 0);
 	stand_run(&stand, 100);
 	ck_assert_int_eq(stand_connect(&stand), 0);
-	ck_assert(stand.vbd->rings->queue->sync.off);
+	ck_assert_int_eq(stand.vbd->rings->queue->sync.mode, SYNC_OFF);
 	stand_close(&stand);
 }
 END_TEST

@@ -196,7 +196,7 @@ def facts():
 def stand(disk_dir, quick=False):
     """@disk_dir: on a file system that syncs to a disk."""
     # a test that is ended cleans up
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
     slow = tempfile.mkdtemp(prefix="bench.", dir=disk_dir)
     fast = None
     try:

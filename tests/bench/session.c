@@ -120,7 +120,7 @@ static struct json_object *connect_request(const struct session *s,
 			.align = !o->no_align,
 			.has_cap = true, /* 0: nothing but the mode decides */
 			.cap = o->cap,
-			.sync = o->no_sync ? VBD_SYNC_OFF : VBD_SYNC_AUTO,
+			.sync = o->sync,
 		},
 	};
 	struct json_object *request, *polling;

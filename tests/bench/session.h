@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include "poll/sync.h"
 #include "ring/abi.h"
 
 struct frontend;
@@ -29,7 +30,7 @@ struct session_options {
 	bool no_align;
 	uint32_t idle_threshold; /* per cent */
 	uint32_t cap; /* per cent of a CPU; 0: none */
-	bool no_sync;
+	enum sync_mode sync;
 };
 
 struct session {

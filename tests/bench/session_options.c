@@ -153,9 +153,16 @@ int session_option_cap(void *options, const char *text, const char **why)
 
 int session_option_sync(void *options, const char *text, const char **why)
 {
+	static const char *const words[NR_SYNC_MODES] = {
+		[SYNC_AUTO] = "auto",
+		[SYNC_OFF] = "off",
+		[SYNC_ON] = "on",
+	};
 	struct session_options *o = options;
 
-	o->no_sync = strcmp(text, "off") == 0;
-	*why = "not auto or off";
-	return o->no_sync || strcmp(text, "auto") == 0 ? 0 : -EINVAL;
+	for (o->sync = 0; o->sync < NR_SYNC_MODES; o->sync++)
+		if (strcmp(text, words[o->sync]) == 0)
+			return 0;
+	*why = "not auto, off or on";
+	return -EINVAL;
 }

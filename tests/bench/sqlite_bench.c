@@ -106,8 +106,9 @@ static const struct option_row option_rows[] = {
 	{ 0, "cap", "PCT",
 	  "of a CPU that all tapdisks may spend spinning (0: no limit)",
 	  session_option_cap, offsetof(struct settings, session) },
-	{ 0, "sync", "auto|off",
-	  "do lone requests at once where that is quicker (auto)",
+	{ 0, "sync", "auto|off|on",
+	  "do lone requests at once where that is quicker, never,\n"
+	  "always (auto)",
 	  session_option_sync, offsetof(struct settings, session) },
 	{ 0, "acked", "FILE",
 	  "append the last row's id after each commit; with\n"

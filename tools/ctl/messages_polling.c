@@ -23,9 +23,10 @@ static const char *const source_names[] = {
 	[VBD_FROM_TAP_CTL] = "tap-ctl",
 };
 
-static const char *const sync_names[NR_VBD_SYNCS] = {
-	[VBD_SYNC_AUTO] = "auto",
-	[VBD_SYNC_OFF] = "off",
+static const char *const sync_names[NR_SYNC_MODES] = {
+	[SYNC_AUTO] = "auto",
+	[SYNC_OFF] = "off",
+	[SYNC_ON] = "on",
 };
 
 static const char *const costs_sources[] = {
@@ -105,10 +106,10 @@ static int read_sync(struct json_object *json, struct messages_polling *out)
 	if (found != 1)
 		return found;
 	out->has_sync = true;
-	found = place_of(sync, sync_names, NR_VBD_SYNCS);
+	found = place_of(sync, sync_names, NR_SYNC_MODES);
 	if (found < 0)
 		return found;
-	out->polling.sync = (enum vbd_sync)found;
+	out->polling.sync = (enum sync_mode)found;
 	return 0;
 }
 
@@ -146,7 +147,7 @@ struct json_object *messages_polling_write(const struct vbd_polling *polling)
 		.has_duration = true,
 		.has_idle_threshold = true,
 		.has_align = true,
-		.has_sync = polling->sync != VBD_SYNC_AUTO,
+		.has_sync = polling->sync != SYNC_AUTO,
 		.polling = *polling,
 	};
 

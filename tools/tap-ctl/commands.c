@@ -14,7 +14,7 @@
 static const char *const mode_words[] = { "event", "fixed", "adaptive",
 					  "default", NULL };
 static const char *const align_words[] = { "on", "off", NULL };
-static const char *const sync_words[] = { "auto", "off", NULL };
+static const char *const sync_words[] = { "auto", "off", "on", NULL };
 static const char *const kind_words[] = { "guest", "device", "both", NULL };
 static const char *const protocol_words[] = { "native",	    "x86_32-abi",
 					      "x86_64-abi", "x86_32",
@@ -288,8 +288,9 @@ static const struct option_def sync_way = {
 	.name = "sync",
 	.kind = OPTION_WORD,
 	.at = offsetof(struct options, sync),
-	.argument = "auto|off",
-	.help = "do a lone request at once where that is quicker",
+	.argument = "auto|off|on",
+	.help = "do a lone request at once: where that is quicker, never,\n"
+		"always",
 	.words = sync_words,
 };
 

@@ -44,7 +44,7 @@ static void set_change(const struct options *options,
 		out->polling.cap = (uint32_t)options->cap;
 	out->has_sync = options->sync != OPTIONS_UNSET;
 	if (out->has_sync)
-		out->polling.sync = (enum vbd_sync)options->sync;
+		out->polling.sync = (enum sync_mode)options->sync;
 }
 
 static bool changes(const struct messages_polling *change)
