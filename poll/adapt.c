@@ -26,10 +26,14 @@ void adapt_costs(struct adapt *adapt, uint64_t w0_ns, uint64_t cw_ns)
 	policy_costs(&adapt->device.policy, w0_ns, cw_ns);
 }
 
-/* Never below the learned rho: there no rule can bound what a spin loses. */
+/*
+ * Never below the learned rho: there no rule can bound what a spin loses.  The
+ * guess that a policy starts with is no reason: who only ever hits learns no
+ * better one, and would be held at it for good.
+ */
 static void give_price(struct policy *policy, uint32_t price)
 {
-	uint32_t rho = policy_rho(policy);
+	uint32_t rho = policy_rho_known(policy) ? policy_rho(policy) : 0;
 
 	if (price < rho)
 		price = rho;
@@ -43,6 +47,8 @@ static void share_rho(struct adapt *adapt, const struct policy *from)
 	struct policy *all[] = { &adapt->guest, &adapt->both,
 				 &adapt->device.policy };
 
+	if (!policy_rho_known(from))
+		return;
 	for (unsigned i = 0; i < 3; i++)
 		if (policy_rho(all[i]) != policy_rho(from))
 			policy_rho_is(all[i], policy_rho(from));

@@ -82,6 +82,7 @@ void policy_costs(struct policy *p, uint64_t w0_ns, uint64_t cw_ns)
 void policy_rho_is(struct policy *p, uint32_t rho_q16)
 {
 	p->rho = least(rho_q16, POLICY_RHO_MAX);
+	p->rho_known = true;
 	derive(p);
 }
 
@@ -114,6 +115,7 @@ static void learn_rho(struct policy *p, uint64_t spun_ns, uint64_t delay_ns)
 	p->spun_delay += x * y - (p->spun_delay >> 4);
 	if (p->spun_square < 256)
 		return;
+	p->rho_known = true;
 	rho = least((p->spun_delay << Q) / p->spun_square, POLICY_RHO_MAX);
 	if (rho == p->rho)
 		return;

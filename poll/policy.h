@@ -76,6 +76,7 @@ struct policy {
 	uint8_t picked; /* the expert with the least average */
 	uint8_t chosen; /* that, or break-even when the guard says so */
 	bool open; /* between begin and end */
+	bool rho_known; /* measured here, or told */
 };
 
 static_assert(sizeof(struct policy) <= 4096, "the promise of the design");
@@ -138,6 +139,12 @@ static inline uint64_t policy_sleep_ns(const struct policy *policy)
 static inline uint32_t policy_rho(const struct policy *policy)
 {
 	return (uint32_t)policy->rho;
+}
+
+/* Whether rho is more than the careful guess that a policy starts with. */
+static inline bool policy_rho_known(const struct policy *policy)
+{
+	return policy->rho_known;
 }
 
 /* Who decided the last wait, "guard" being break-even against its pick. */
