@@ -90,7 +90,7 @@ def test_numbers_and_words_are_read_strictly():
         "polling -p 1 -m 0 --mode default --cap 5",
         "polling -p 1 -m 0 --mode default --sync off",
         "polling -p 1 -m 0 --cap 102401", "polling -p 1 -m 0 --cap -1",
-        "polling -p 1 -m 0 --sync on", "polling -p 1 -m 0 --watch --mode event",
+        "polling -p 1 -m 0 --sync maybe", "polling -p 1 -m 0 --watch --mode event",
         "polling -p 1 -m 0 --advise --watch", "polling -p 1 -m 0 --plot x",
         "polling -p 1 -m 0 --trace x --advise", "polling -p 1 -m 0 --trace x --cap 5",
         "polling -p 1 -m 0 --trace x --json", "polling -p 1 -m 0 --seconds 5",
@@ -527,6 +527,7 @@ def test_polling_sends_what_is_to_change_and_shows_the_rest():
         "--cap 0": {"cap": 0},
         "--cap 250 --sync off": {"cap": 250, "sync": "off"},
         "--sync auto": {"sync": "auto"},
+        "--sync on": {"sync": "on"},
     }
     for options, want in cases.items():
         with Place() as place:

@@ -113,9 +113,12 @@ static void say_time(double ns, char *out, size_t size)
 static void time_axis(const struct plot *p, double top, double bottom,
 		      const char *caption)
 {
+	long decades = lround(log10(p->last_ns / FIRST_NS));
 	char words[32];
 
-	for (double ns = FIRST_NS; ns <= p->last_ns * 1.001; ns *= 10) {
+	for (long i = 0; i <= decades; i++) {
+		double ns = FIRST_NS * pow(10, (double)i);
+
 		line(p, "g", x_of(p, ns), top, x_of(p, ns), bottom);
 		say_time(ns, words, sizeof(words));
 		text(p, x_of(p, ns), bottom + 16, "middle", words);
@@ -139,9 +142,11 @@ static void cost_tick(const struct plot *p, double us)
 static void cost_axis(const struct plot *p)
 {
 	bool wide = p->cost_max_us / p->cost_min_us > 2000;
-	double decade = pow(10, floor(log10(p->cost_min_us)));
+	long last = lround(floor(log10(p->cost_max_us)));
 
-	for (; decade <= p->cost_max_us; decade *= 10) {
+	for (long i = lround(floor(log10(p->cost_min_us))); i <= last; i++) {
+		double decade = pow(10, (double)i);
+
 		cost_tick(p, decade);
 		if (!wide) {
 			cost_tick(p, 2 * decade);
@@ -155,9 +160,12 @@ static void cost_axis(const struct plot *p)
 static void share_axis(const struct plot *p)
 {
 	double step = p->bar_max > .5 ? .25 : p->bar_max > .2 ? .1 : .05, y;
+	long ticks = lround(floor(p->bar_max / step));
 	char words[32];
 
-	for (double share = 0; share <= p->bar_max; share += step) {
+	for (long i = 0; i <= ticks; i++) {
+		double share = (double)i * step;
+
 		y = GAPS_BOTTOM - share / p->bar_max * (GAPS_BOTTOM - GAPS_TOP);
 		line(p, "g", LEFT, y, RIGHT, y);
 		snprintf(words, sizeof(words), "%.0f %%", 100 * share);

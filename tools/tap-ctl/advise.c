@@ -55,10 +55,10 @@ static int look(const struct options *options, struct view *out)
 	err = policy ? messages_gaps_read(reply, out->gaps) : -EINVAL;
 	json_object_put(reply);
 	if (err < 0)
-		return say_error(options, -EPROTO,
-				 "tapdisk %d: it does not tell its waits",
-				 (int)options->pid);
-	return 0;
+		say_error(options, -EPROTO,
+			  "tapdisk %d: it does not tell its waits",
+			  (int)options->pid);
+	return err < 0 ? -EPROTO : 0;
 }
 
 /* What happened between two looks. */
@@ -219,12 +219,12 @@ int advise_run(const struct options *options)
 
 	if (options->seconds != OPTIONS_UNSET) {
 		err = look(options, &before);
-		if (err < 0)
+		if (err)
 			return err;
 		sleep((unsigned)options->seconds);
 	}
 	err = look(options, &now);
-	if (err < 0)
+	if (err)
 		return err;
 	if (options->seconds != OPTIONS_UNSET)
 		subtract(&before, &now);

@@ -60,7 +60,7 @@ static void close_others(void)
 	if (!dir)
 		return;
 	while ((entry = readdir(dir))) {
-		fd = atoi(entry->d_name);
+		fd = (int)strtol(entry->d_name, NULL, 10); /* "." is 0 */
 		if (fd > STDERR_FILENO && fd != dirfd(dir))
 			fcntl(fd, F_SETFD, FD_CLOEXEC);
 	}

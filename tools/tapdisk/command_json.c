@@ -121,7 +121,7 @@ static void run_polling(struct command *command)
 	if (err == 0)
 		err = change_polling(vbd, &change);
 	json_object_put(json);
-	if (err < 0)
+	if (err)
 		command_fail(command, err);
 	else
 		report_polling(command, vbd, change.want_gaps);
@@ -134,21 +134,23 @@ static void run_trace(struct command *command)
 	struct json_object *json;
 	struct vbd *vbd;
 	uint64_t lost;
-	int err;
+	int err, n;
 
 	err = begin(command, &vbd, &json);
 	if (err == 0)
 		err = messages_trace_read(json, &request);
 	json_object_put(json);
-	if (err == 0)
-		err = vbd_trace(vbd, &request.cursor, entries,
-				MESSAGES_TRACE_MAX, &lost);
-	if (err < 0)
+	if (err) {
 		command_fail(command, err);
+		return;
+	}
+	n = vbd_trace(vbd, &request.cursor, entries, MESSAGES_TRACE_MAX, &lost);
+	if (n < 0)
+		command_fail(command, n);
 	else
 		answer(command,
 		       messages_trace_reply(request.kind, request.cursor, lost,
-					    entries, (unsigned)err));
+					    entries, (unsigned)n));
 }
 
 static void run_hello(struct command *command)
