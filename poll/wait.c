@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Spin, arm, look, sleep: see wait.h.  The only file that sleeps on behalf of
- * a data thread, and the only one that knows how a kernel can be told to.
+ * Decide, for each wait, whether to spin, how long, and when to sleep instead:
+ * see wait.h.  Knows neither how to look (spin.c) nor how to sleep
+ * (wait_sleep.c).
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/syscall.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 #include "poll/clock.h"
 #include "poll/counter.h"
 #include "poll/cpu_verdict.h"
 #include "poll/spin.h"
 #include "poll/wait.h"
+#include "poll/wait_sleep.h"
 
 enum {
 	BATCH_NS = 200, /* of spin.c, until measured */
@@ -23,8 +23,6 @@ enum {
 	FREE = 1,
 	FREE_IF_QUICK = 5,
 	QUICK = 2, /* of the last 16 waits ended while looks were free */
-	/* The same number on every architecture; in Linux since 5.11. */
-	NR_EPOLL_PWAIT2 = 441,
 };
 
 /* What an unused slot watches. */
@@ -93,38 +91,6 @@ void wait_watch(struct wait *wait, struct wait_source *source,
 	w->seen = word ? seen : 0;
 }
 
-static int control_fd(struct wait *wait, int op, struct wait_source *source,
-		      int fd, uint32_t events)
-{
-	struct epoll_event event = { .events = events, .data.ptr = source };
-
-	return epoll_ctl(wait->epoll_fd, op, fd, &event) < 0 ? -errno : 0;
-}
-
-int wait_add_fd(struct wait *wait, struct wait_source *source, int fd,
-		uint32_t events)
-{
-	return control_fd(wait, EPOLL_CTL_ADD, source, fd, events);
-}
-
-int wait_rearm_fd(struct wait *wait, struct wait_source *source, int fd,
-		  uint32_t events)
-{
-	return control_fd(wait, EPOLL_CTL_MOD, source, fd, events);
-}
-
-void wait_remove_fd(struct wait *wait, int fd)
-{
-	control_fd(wait, EPOLL_CTL_DEL, NULL, fd, 0);
-}
-
-void wait_set_sleep(struct wait *wait, int (*sleep_fn)(void *, uint64_t),
-		    void *arg)
-{
-	wait->sleep = sleep_fn;
-	wait->sleep_arg = arg;
-}
-
 void wait_configure(struct wait *wait, const struct wait_settings *settings)
 {
 	bool learned = wait->settings.mode == WAIT_ADAPTIVE;
@@ -138,123 +104,6 @@ void wait_configure(struct wait *wait, const struct wait_settings *settings)
 			   settings->w0_ns, settings->cw_ns);
 	adapt_limit(&wait->adapt, settings->spin_ns);
 	adapt_costs(&wait->adapt, settings->w0_ns, settings->cw_ns);
-}
-
-static uint64_t earliest(const struct wait *wait)
-{
-	uint64_t due = CLOCK_NEVER;
-
-	for (unsigned i = 0; i < wait->nr_words; i++)
-		if (wait->sources[i] && wait->sources[i]->due_ns < due)
-			due = wait->sources[i]->due_ns;
-	return due;
-}
-
-static void disarm(struct wait *wait, unsigned n)
-{
-	for (unsigned i = 0; i < n; i++)
-		if (wait->sources[i] && wait->sources[i]->disarm)
-			wait->sources[i]->disarm(wait->sources[i]->arg);
-}
-
-/*
- * Every source asks to be woken and then looks.  Whatever comes after its look
- * makes its descriptor readable, so nothing falls between look and sleep.
- */
-static bool arm(struct wait *wait)
-{
-	counter_add(&wait->counters.arms, 1);
-	for (unsigned i = 0; i < wait->nr_words; i++) {
-		struct wait_source *source = wait->sources[i];
-
-		if (source && source->arm && source->arm(source->arg)) {
-			disarm(wait, i + 1);
-			return true;
-		}
-	}
-	return false;
-}
-
-/* Tell the sources whose descriptors are ready; @timeout as epoll_wait's. */
-static void collect(struct wait *wait, int timeout)
-{
-	struct epoll_event events[WAIT_SOURCES_MAX];
-	struct wait_source *source;
-	uint64_t expirations;
-	int n;
-
-	n = epoll_wait(wait->epoll_fd, events, WAIT_SOURCES_MAX, timeout);
-	for (int i = 0; i < n; i++) {
-		source = events[i].data.ptr;
-		if (source && source->woken)
-			source->woken(source->arg);
-		if (!source &&
-		    read(wait->timer_fd, &expirations, sizeof(expirations)) < 0)
-			continue; /* it was set anew meanwhile */
-	}
-}
-
-/* Make epoll_fd readable at @due. */
-static int set_timer(struct wait *wait, uint64_t due)
-{
-	struct itimerspec at = {
-		.it_value.tv_sec = due == CLOCK_NEVER ? 0 : due / CLOCK_SECOND,
-		.it_value.tv_nsec = due == CLOCK_NEVER ? 0 : due % CLOCK_SECOND,
-	};
-	int err;
-
-	if (due == 0)
-		at.it_value.tv_nsec = 1; /* zero is how timerfd spells never */
-
-	if (wait->timer_fd < 0) {
-		wait->timer_fd = timerfd_create(CLOCK_MONOTONIC,
-						TFD_NONBLOCK | TFD_CLOEXEC);
-		if (wait->timer_fd < 0)
-			return -errno;
-		err = wait_add_fd(wait, NULL, wait->timer_fd, EPOLLIN);
-		if (err) {
-			close(wait->timer_fd);
-			wait->timer_fd = -1;
-			return err;
-		}
-	}
-	if (timerfd_settime(wait->timer_fd, TFD_TIMER_ABSTIME, &at, NULL) < 0)
-		return -errno;
-	return 0;
-}
-
-/* Sleep in epoll until @due, to the nanosecond. */
-static void sleep_epoll(struct wait *wait, uint64_t due, uint64_t timeout_ns)
-{
-	struct epoll_event events[WAIT_SOURCES_MAX];
-	struct timespec ts = {
-		.tv_sec = timeout_ns / CLOCK_SECOND,
-		.tv_nsec = timeout_ns % CLOCK_SECOND,
-	};
-	struct wait_source *source;
-	long n;
-
-	if (due == CLOCK_NEVER) {
-		collect(wait, -1);
-		return;
-	}
-	if (!wait->no_pwait2) {
-		n = syscall(NR_EPOLL_PWAIT2, wait->epoll_fd, events,
-			    WAIT_SOURCES_MAX, &ts, NULL, 0);
-		for (long i = 0; i < n; i++) {
-			source = events[i].data.ptr;
-			if (source && source->woken)
-				source->woken(source->arg);
-		}
-		if (n >= 0 || errno == EINTR)
-			return;
-		/* ENOSYS, or EPERM from a filter that is older than the call */
-		wait->no_pwait2 = true;
-	}
-	if (set_timer(wait, due))
-		collect(wait, (int)(timeout_ns / 1000000) + 1);
-	else
-		collect(wait, -1);
 }
 
 /* What a wake takes: measured, or as the settings say. */
@@ -427,32 +276,6 @@ static enum spun spin_adaptive(struct wait *wait, bool active,
 	return spun;
 }
 
-/* Sleep until a source wakes us, or @until.  False: a source had work. */
-static bool sleep_until(struct wait *wait, uint64_t until)
-{
-	uint64_t due, now = 0, timeout = CLOCK_NEVER;
-
-	if (arm(wait)) {
-		gaps_found(wait->gaps, &wait->gap);
-		return false;
-	}
-	due = earliest(wait); /* arming may set a date */
-	if (until < due)
-		due = until;
-	if (due != CLOCK_NEVER || wait->gaps)
-		now = clock_ns();
-	if (due != CLOCK_NEVER)
-		timeout = due > now ? due - now : 0;
-	gaps_start(&wait->gap, now);
-	counter_add(&wait->counters.sleeps, 1);
-	if (!wait->sleep)
-		sleep_epoll(wait, due, timeout);
-	else if (wait->sleep(wait->sleep_arg, timeout))
-		collect(wait, 0);
-	disarm(wait, wait->nr_words);
-	return true;
-}
-
 /* The thread's run_delay in ns (/proc/thread-self/schedstat), or -1. */
 static int64_t run_delay(const struct wait *wait)
 {
@@ -476,7 +299,7 @@ static void sleep_adaptive(struct wait *wait)
 	struct adapt *adapt = &wait->adapt;
 	int64_t before = adapt->spun_ns ? run_delay(wait) : -1, after;
 
-	if (!sleep_until(wait, CLOCK_NEVER)) {
+	if (!wait_sleep_until(wait, CLOCK_NEVER)) {
 		adapt->end_ns = clock_ns();
 		return;
 	}
@@ -493,18 +316,19 @@ static void wait_adaptive(struct wait *wait, bool active, enum wait_kind kind)
 	struct device_wait_plan plan = { 0 };
 	uint64_t now, ns;
 
-	if (spin_adaptive(wait, active, kind, earliest(wait), &plan) !=
+	if (spin_adaptive(wait, active, kind, wait_sleep_due(wait), &plan) !=
 	    SPUN_MISS)
 		return;
 	if (plan.nap_ns) {
-		if (!sleep_until(wait, adapt->start_ns + plan.nap_ns) ||
+		if (!wait_sleep_until(wait, adapt->start_ns + plan.nap_ns) ||
 		    spin_free(wait, 1, &ns)) {
 			adapt->end_ns = clock_ns();
 			return;
 		}
 		now = clock_ns();
 		if (spin_until(wait, now, now, now + plan.spin_ns,
-			       earliest(wait), &adapt->end_ns) != SPUN_MISS)
+			       wait_sleep_due(wait),
+			       &adapt->end_ns) != SPUN_MISS)
 			return;
 		adapt->spun_ns = adapt->end_ns - now;
 	}
@@ -527,38 +351,16 @@ void wait_for(struct wait *wait, bool active, enum wait_kind kind)
 	}
 	wait->adapt.open = false; /* what it was is not known */
 	if (may && wait->forced_ns) {
-		if (spin_forced(wait, earliest(wait)) != SPUN_MISS)
+		if (spin_forced(wait, wait_sleep_due(wait)) != SPUN_MISS)
 			return;
-	} else if (spins &&
-		   spin_fixed(wait, active, earliest(wait)) != SPUN_MISS) {
+	} else if (spins && spin_fixed(wait, active, wait_sleep_due(wait)) !=
+				    SPUN_MISS) {
 		return;
 	}
-	if (sleep_until(wait, CLOCK_NEVER) && wait->gaps) {
+	if (wait_sleep_until(wait, CLOCK_NEVER) && wait->gaps) {
 		wait->gap.slept = true;
 		wait->gap.end_ns = clock_ns();
 	}
-}
-
-bool wait_arm(struct wait *wait)
-{
-	uint64_t due;
-
-	if (arm(wait))
-		return true;
-	due = earliest(wait);
-	/* an unset clock need not be made only to be unset again */
-	if ((due != CLOCK_NEVER || wait->timer_fd >= 0) &&
-	    set_timer(wait, due) && due != CLOCK_NEVER) {
-		disarm(wait, wait->nr_words);
-		return true; /* no clock: look again rather than too late */
-	}
-	return false;
-}
-
-void wait_awake(struct wait *wait)
-{
-	collect(wait, 0);
-	disarm(wait, wait->nr_words);
 }
 
 void wait_counters_read(const struct wait_counters *from,

@@ -47,7 +47,7 @@ enum step {
 enum { STEPS_MAX = 8 };
 
 /*
- * As ring.c and wait.c have it:
+ * As ring.c and wait_sleep.c have it:
  *
  * sleeper: TAKE ring_pending, ring_take.  ARM, FENCE, CHECK ring_arm.  SLEEP
  * wait_for.  DISARM ring_disarm.  The guest does the same with rsp_event.

@@ -33,7 +33,7 @@ static struct {
 	void (*meanwhile)(unsigned reading); /* may be NULL */
 } fake;
 
-/* In place of libc's, for wait.c and for libcheck, which wants the real one. */
+/* In place of libc's, for spin.c and for libcheck, which wants the real one. */
 int clock_gettime(clockid_t id, struct timespec *ts)
 {
 	if (!fake.ours || id != CLOCK_MONOTONIC)
