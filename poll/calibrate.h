@@ -21,7 +21,7 @@ enum calibration_source {
 	CALIBRATION_SHARED, /* measured by another tapdisk of this host */
 };
 
-/* Medians, in ns. */
+/* In ns: medians, and of wakes the average. */
 struct calibration {
 	uint32_t clock_ns; /* one reading of the clock */
 	uint32_t turn_ns; /* one look at the words */
