@@ -78,6 +78,9 @@ $(O)/bin/sqlite-bench: LINK += -lsqlite3 -lm
 $(O)/bin/%:
 	$(link)
 
+$(O)/tests/xenlab/plug: LINK += -lxenstore
+$(O)/tests/xenlab/plug: $(O)/tests/xenlab/plug.o $(LIBS)
+	$(link)
 $(O)/tests/test_%: LINK += -lsqlite3 -lcheck -lsubunit -lm -lrt
 $(O)/tests/test_%: $(O)/tests/test_%.o $(O)/libtests.a $(LIBS)
 	$(link)
@@ -110,7 +113,7 @@ policy-report: $(O)/bin/polling-sim
 # Apart from make check, because it is slow and needs QEMU.
 check-xen: check-deps
 	@$(MAKE) --no-print-directory all $(O)/tests/test_guest \
-		$(O)/tests/test_vbd
+		$(O)/tests/test_vbd $(O)/tests/xenlab/plug
 	@SAN=$(SAN) tests/xenlab/check -b $(O) $(CASES)
 
 demo: deps

@@ -92,7 +92,7 @@ check_libraries() {
 		case $header in
 		xen/*) allowed='ring/* tools/tapback/* tests/*' ;;
 		xen*.h | xs.h)
-			allowed='evtchn/guest_xen.c tools/tapback/* tests/domain_xen.c' ;;
+			allowed='evtchn/guest_xen.c tools/tapback/* tests/domain_xen.c tests/xenlab/*' ;;
 		libaio.h) allowed='drivers/aio.[ch]' ;;
 		json-c/* | json.h) allowed='tools/* tests/*' ;;
 		check.h | sqlite3.h) allowed='tests/*' ;;

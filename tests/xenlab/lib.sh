@@ -21,14 +21,15 @@ skip() {
 	exit 77
 }
 
-# until_true SECONDS COMMAND...: 20 times a second; false if it never was
+# until_true SECONDS COMMAND...: false if it never was.  Processes are what is
+# slow here, so it looks but ten times a second.
 until_true() {
-	_n=$(($1 * 20 * ${SLOW:-1}))
+	_n=$(($1 * 10 * ${SLOW:-1}))
 	shift
 	until "$@" >/dev/null 2>&1; do
 		_n=$((_n - 1))
 		[ $_n -gt 0 ] || return 1
-		usleep 50000
+		usleep 100000
 	done
 }
 
@@ -45,7 +46,9 @@ new_disk() {
 	shift
 	_out=$(tap-ctl create -a "$_spec" "$@") || die "tap-ctl create $_spec"
 	MINOR=${_out##*-}
-	PID=$(tap-ctl list -m "$MINOR" | sed -n 's/.*pid=\([0-9]*\).*/\1/p')
+	_out=$(tap-ctl list -m "$MINOR")
+	PID=${_out#*pid=}
+	PID=${PID%% *}
 	[ -n "$PID" ] || die "no tapdisk of minor $MINOR"
 }
 
@@ -85,60 +88,41 @@ back_of() {
 	echo "$TAP/$1/$2"
 }
 
-# plug DOMID DEVID [MODE [PID MINOR]]: as xenopsd does.  Both ends in one
-# transaction, because a frontend looks for its backend at once.
-plug() {
-	_front=$(front_of "$1" "$2") _back=$(back_of "$1" "$2")
-	xenstore-write "$_front/backend" "$_back" "$_front/backend-id" 0 \
-		"$_front/virtual-device" "$2" "$_front/device-type" disk \
-		"$_front/state" 1 \
-		"$_back/frontend" "$_front" "$_back/frontend-id" "$1" \
-		"$_back/online" 1 "$_back/removable" 0 "$_back/bootable" 1 \
-		"$_back/mode" "${3:-w}" "$_back/state" 1 || die "plug $1 $2"
-	if [ "$1" != 0 ]; then
-		xenstore-chmod -r "$_front" "n$1" r0
-		xenstore-chmod -r "$_back" n0 "r$1"
-	fi
-	xenstore-write "$_back/physical-device-path" \
-		"/run/blktap-control/nbd${4:-$PID}.${5:-$MINOR}" \
-		"$_back/hotplug-status" connected
+# plug_in DOMID DEVID [MODE [PID MINOR]]: as xenopsd does
+plug_in() {
+	plug add "$1" "$2" "${3:-w}" \
+		"/run/blktap-control/nbd${4:-$PID}.${5:-$MINOR}" ||
+		die "plug add $1 $2"
 }
 
 state_is() {
 	[ "$(xenstore-read "$1/state" 2>/dev/null)" = "$2" ]
 }
 
+# state_of DIR
+state_of() {
+	xenstore-read "$1/state" 2>/dev/null
+}
+
+# becomes SECONDS NODE VALUE: true once it does; "" is gone
+becomes() {
+	plug wait "$2" "$3" $(($1 * ${SLOW:-1})) 2>/dev/null
+}
+
 # plugged DOMID DEVID: both ends connected
 plugged() {
-	until_true 20 state_is "$(back_of "$1" "$2")" 4 || {
+	plug connected "$1" "$2" $((20 * ${SLOW:-1})) || {
 		xenstore-ls -f "$(back_of "$1" "$2")"
-		die "backend of $1 $2 is in state" \
-			"$(xenstore-read "$(back_of "$1" "$2")/state")"
+		die "$1 $2 is not connected"
 	}
-	until_true 20 state_is "$(front_of "$1" "$2")" 4 ||
-		die "frontend of $1 $2 is not connected"
 }
 
 # unplug DOMID DEVID: ask both ends to close, then forget them
 unplug() {
-	_back=$(back_of "$1" "$2")
-	xenstore-write "$_back/online" 0 "$_back/state" 5
-	until_true 20 state_is "$_back" 6 || {
-		xenstore-ls -f "$_back"
-		die "unplug $1 $2: state $(xenstore-read "$_back/state")"
+	plug take "$1" "$2" $((20 * ${SLOW:-1})) || {
+		xenstore-ls -f "$(back_of "$1" "$2")"
+		die "unplug $1 $2"
 	}
-	forget_plug "$1" "$2"
-}
-
-forget_plug() {
-	xenstore-rm "$(front_of "$1" "$2")" 2>/dev/null
-	xenstore-rm "$(back_of "$1" "$2")" 2>/dev/null
-	# the directories above, once they are empty
-	for _dir in "$TAP/$1" "/local/domain/$1/device/vbd"; do
-		[ -n "$(xenstore-list "$_dir" 2>/dev/null)" ] ||
-			xenstore-rm "$_dir" 2>/dev/null
-	done
-	return 0
 }
 
 is_block() {
@@ -173,7 +157,7 @@ sweep() {
 	done
 	umount -f /mnt 2>/dev/null
 	for _dir in $(xenstore-list /local/domain/0/device/vbd 2>/dev/null); do
-		forget_plug 0 "$_dir"
+		plug forget 0 "$_dir"
 	done
 	xenstore-rm /local/domain/0/backend/vbd3 2>/dev/null
 	rm -rf /run/blktap-control /dev/shm/* /run/tapback*
@@ -181,4 +165,139 @@ sweep() {
 	mkdir -p /out/failed
 	mv /out/cores/* /out/san/* /out/failed/ 2>/dev/null
 	return 0
+}
+
+# --- tapback
+
+start_tapback() {
+	tapback -p /run/tapback.pid || die "tapback: status $?"
+	TAPBACK=$(cat /run/tapback.pid)
+}
+
+# stop_tapback [SIGNAL]
+stop_tapback() {
+	kill "-${1:-TERM}" "$TAPBACK"
+	until_true 10 is_gone "$TAPBACK" || die "tapback does not end"
+	rm -f /run/tapback.pid
+}
+
+is_gone() {
+	[ ! -d "/proc/$1" ]
+}
+
+# --- domain 0's own blkfront
+
+# plug_here DEVID [MODE [PID MINOR]]
+plug_here() {
+	plug_in 0 "$@"
+	plugged 0 "$1"
+	device_of "$1"
+	until_true 20 is_block $DEVICE || die "no $DEVICE"
+}
+
+unplug_here() {
+	unplug 0 "$1"
+	device_of "$1"
+	until_true 20 is_no_block $DEVICE || die "$DEVICE is still there"
+}
+
+# no process where this is asked
+device_of() {
+	case $1 in
+	"$XVDA") DEVICE=/dev/xvda ;;
+	"$XVDB") DEVICE=/dev/xvdb ;;
+	esac
+}
+
+# 512-byte blocks that FILE takes
+blocks_of() {
+	stat -c %b "$1"
+}
+
+# --- guests
+
+# new_guest NAME pv|pvh CASE [WORD...]: paused; sets DOMID.  It runs CASE.guest
+# with the WORDs, NAME=value, in its environment.
+new_guest() {
+	_name=$1 _type=$2
+	_words="xenlab_CASE=$3"
+	shift 3
+	for _word in "$@"; do _words="$_words xenlab_$_word"; done
+	cat >"/tmp/case/$_name.cfg" <<-C
+	name = "$_name"
+	type = "$_type"
+	memory = 160
+	vcpus = 1
+	kernel = "/xenlab/vmlinux"
+	ramdisk = "/xenlab/guest.cpio"
+	extra = "console=hvc0 quiet loglevel=4 mitigations=off panic=1 random.trust_cpu=1 $_words"
+	on_poweroff = "destroy"
+	on_crash = "destroy"
+	on_reboot = "destroy"
+	C
+	rm -f "/var/log/xen/console/guest-$_name.log"
+	xl create -q -p "/tmp/case/$_name.cfg" || {
+		xl dmesg | tail -n 20
+		die "xl create $_name"
+	}
+	DOMID=$(xl domid "$_name")
+}
+
+said() {
+	grep -q "$2" "/var/log/xen/console/guest-$1.log" 2>/dev/null
+}
+
+# guest_says NAME PATTERN [SECONDS]
+guest_says() {
+	until_true "${3:-60}" said "$1" "$2" || {
+		tail -n 40 "/var/log/xen/console/guest-$1.log"
+		xl list
+		die "guest $1 did not say \"$2\""
+	}
+}
+
+no_domain() {
+	! xl domid "$1" >/dev/null 2>&1
+}
+
+# The guest ended well, and what it had plugged is forgotten.
+guest_ended() {
+	guest_says "$1" '^GUEST-EXIT: ' "${2:-60}"
+	said "$1" '^GUEST-EXIT: 0' || {
+		tail -n 40 "/var/log/xen/console/guest-$1.log"
+		die "guest $1 failed"
+	}
+	until_true 20 no_domain "$1" || die "guest $1 does not go"
+}
+
+# guest_disk DOMID DEVID PID MINOR
+guest_disk() {
+	plug_in "$1" "$2" w "$3" "$4"
+}
+
+# guest_disk_gone DOMID DEVID: tapback has removed it after its domain's death
+guest_disk_gone() {
+	becomes 30 "$(back_of "$1" "$2")" "" || {
+		xenstore-ls -f "$(back_of "$1" "$2")"
+		die "device $2 of domain $1 stays"
+	}
+}
+
+guest_log() {
+	grep -v '^LOAD: \|^WROTE: ' "/var/log/xen/console/guest-$1.log"
+}
+
+# how often load.guest has written and read
+guest_rounds() {
+	sed -n 's/^LOAD: \([0-9]*\).*/\1/p' \
+		"/var/log/xen/console/guest-$1.log" | tail -n 1
+}
+
+# guest_does_more NAME ROUNDS
+guest_does_more() {
+	[ "$(guest_rounds "$1")" -gt $(($2 + 1)) ]
+}
+
+is_no_domain() {
+	! xl list "$1" >/dev/null 2>&1
 }
