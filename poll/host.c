@@ -5,8 +5,10 @@
  */
 #include "poll/host.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -117,6 +119,49 @@ int host_mkdir(const char *path, mode_t mode)
 	if (err == -EEXIST && !stat(path, &st) && S_ISDIR(st.st_mode))
 		return 0;
 	return err;
+}
+
+int host_mkdir_new(const char *path, mode_t mode)
+{
+	int err = host_remove_dir(path);
+
+	if (err)
+		return err;
+	return mkdir(path, mode) ? -errno : 0;
+}
+
+static void remove_files(DIR *dir)
+{
+	struct dirent *entry;
+
+	while ((entry = readdir(dir)))
+		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
+			unlinkat(dirfd(dir), entry->d_name, 0);
+}
+
+int host_remove_dir(const char *path)
+{
+	/* never into what a link points to */
+	int fd = host_open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+	DIR *dir;
+
+	if (fd == -ENOTDIR || fd == -ELOOP)
+		return host_unlink(path);
+	if (fd < 0)
+		return fd == -ENOENT ? 0 : fd;
+	dir = fdopendir(fd);
+	if (!dir) {
+		close(fd);
+		return -ENOMEM;
+	}
+	remove_files(dir);
+	closedir(dir);
+	return rmdir(path) && errno != ENOENT ? -errno : 0;
+}
+
+int host_rename(const char *from, const char *to)
+{
+	return rename(from, to) ? -errno : 0;
 }
 
 int host_unlink(const char *path)

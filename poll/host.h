@@ -36,8 +36,23 @@ ssize_t host_read_text(const char *path, char *buf, size_t size);
 /* An existing directory is fine.  0 or -errno. */
 int host_mkdir(const char *path, mode_t mode);
 
+/*
+ * The same, but a fresh one: a stale one there is removed as host_remove_dir
+ * does.  0 or -errno.
+ */
+int host_mkdir_new(const char *path, mode_t mode);
+
+/*
+ * Remove a directory and the files in it; what is no directory (a symbolic
+ * link, too) is removed itself.  A missing one is fine.  0 or -errno.
+ */
+int host_remove_dir(const char *path);
+
 /* A missing file is fine.  0 or -errno. */
 int host_unlink(const char *path);
+
+/* @to is replaced in one step.  0 or -errno. */
+int host_rename(const char *from, const char *to);
 
 /*
  * Open the marker file @path and lock it (flock, exclusive) for the life of

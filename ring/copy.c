@@ -24,7 +24,7 @@ static unsigned describe(struct req *req, struct guest_copy *copies)
 	return i;
 }
 
-void copy_requests(struct queue *queue, struct req *list, enum req_step step,
+bool copy_requests(struct queue *queue, struct req *list, enum req_step step,
 		   enum guest_direction direction)
 {
 	struct guest_copy *copy = queue->copies;
@@ -35,7 +35,7 @@ void copy_requests(struct queue *queue, struct req *list, enum req_step step,
 			n += describe(r, queue->copies + n);
 	if (n == 0 ||
 	    !queue->guest_ops->copy(queue->guest, direction, queue->copies, n))
-		return;
+		return n > 0;
 	for (struct req *r = list; r; r = r->next) {
 		if (r->step != step)
 			continue;
@@ -45,4 +45,5 @@ void copy_requests(struct queue *queue, struct req *list, enum req_step step,
 		if (r->err)
 			counter_add(&queue->counters.copy_errors, 1);
 	}
+	return true;
 }

@@ -28,9 +28,16 @@ enum {
 
 /* ---- waiting ---- */
 
+static void tell_activity(struct queue *queue)
+{
+	if (meter_must_tell(&queue->meter))
+		mailbox_post(queue->main_box, &queue->active_notice.mail);
+}
+
 static bool ring_source_arm(void *arg)
 {
 	struct queue *queue = arg;
+	bool more;
 
 	if (queue->pool.dirty && queue->pool.used == 0 &&
 	    queue->trim_ns == CLOCK_NEVER) {
@@ -45,7 +52,10 @@ static bool ring_source_arm(void *arg)
 		queue->guest_ops->rearm(queue->guest);
 	}
 	queue->armed = true;
-	return ring_arm(&queue->ring);
+	more = ring_arm(&queue->ring);
+	/* behind ring_arm's barrier: what main missed it is told now */
+	tell_activity(queue);
+	return more;
 }
 
 static void ring_source_disarm(void *arg)
@@ -181,6 +191,13 @@ static void broken_notice(struct mail *mail)
 	notice->queue->callbacks->broken(notice->queue);
 }
 
+static void active_notice(struct mail *mail)
+{
+	struct queue_notice *notice = (struct queue_notice *)mail;
+
+	notice->queue->callbacks->active(notice->queue);
+}
+
 static void gone_notice(struct mail *mail)
 {
 	struct queue_notice *notice = (struct queue_notice *)mail;
@@ -242,6 +259,7 @@ static void *data_thread(void *arg)
 		wait_seen(&queue->wait, &queue->box_source, word);
 		active = mailbox_run(&queue->box) > 0;
 		active |= serve_turn(queue);
+		tell_activity(queue);
 		watch_ring(queue);
 		if (queue->state == RING_BROKEN && !was_broken) {
 			was_broken = true;
@@ -374,6 +392,8 @@ int queue_create(const struct queue_setup *setup, struct queue **out)
 		queue->commands[i].kind = (enum queue_command_kind)i;
 	}
 	queue->broken_notice = (struct queue_notice){ .mail.fn = broken_notice,
+						      .queue = queue };
+	queue->active_notice = (struct queue_notice){ .mail.fn = active_notice,
 						      .queue = queue };
 	queue->gone_notice =
 		(struct queue_notice){ .mail.fn = gone_notice, .queue = queue };

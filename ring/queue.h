@@ -22,6 +22,7 @@
 #include "poll/mailbox.h"
 #include "poll/sync.h"
 #include "poll/wait.h"
+#include "ring/meter.h"
 #include "ring/req.h"
 #include "ring/ring.h"
 #include "ring/ring_state.h"
@@ -62,6 +63,7 @@ struct queue_notice {
 struct queue_callbacks {
 	void (*done)(struct queue_command *command);
 	void (*broken)(struct queue *queue);
+	void (*active)(struct queue *queue); /* see meter_must_tell */
 	void (*gone)(struct queue *queue); /* the thread ends: queue_destroy */
 };
 
@@ -100,6 +102,7 @@ struct queue {
 	struct log_limit limit;
 	struct queue_command *holding; /* answered once idle */
 	struct gaps gaps; /* read by anyone, see gaps.h */
+	struct meter meter; /* likewise, see meter.h */
 
 	/* set before the thread starts */
 	struct mailbox box;
@@ -110,7 +113,7 @@ struct queue {
 	uint16_t minor;
 	uint16_t retry_s;
 	struct queue_command commands[NR_QUEUE_COMMANDS];
-	struct queue_notice broken_notice, gone_notice;
+	struct queue_notice broken_notice, active_notice, gone_notice;
 	pthread_t thread;
 	sem_t born, go; /* of the thread: see queue_start */
 	int tid;

@@ -36,6 +36,8 @@ struct req {
 	int err; /* what it will be answered with: 0 or -errno */
 	uint64_t retry_ns; /* when to try the step again */
 	uint64_t give_up_ns; /* when not to any more; 0: no try failed yet */
+	uint64_t taken_ns; /* off the ring */
+	uint64_t issued_ns; /* to the disk, the last time */
 	struct parsed parsed;
 };
 

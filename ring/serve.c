@@ -9,12 +9,12 @@
 #include <string.h>
 #include "poll/clock.h"
 #include "poll/counter.h"
+#include "ring/account.h"
 #include "ring/copy.h"
 #include "ring/queue.h"
 #include "ring/serve.h"
 
 enum {
-	SECTOR_SHIFT = 9,
 	PASSES_MAX = 16, /* of one turn, so that mail is looked at */
 };
 
@@ -141,6 +141,8 @@ static void io_done(struct io *io, int err)
 	struct req *req = (struct req *)io;
 	struct queue *queue = req->queue;
 
+	meter_took(&queue->meter, METER_DEVICE,
+		   meter_clock(&queue->meter) - req->issued_ns);
 	if (queue->state == RING_DRAINING) {
 		to_answers(req); /* where it is dropped */
 		return;
@@ -173,11 +175,14 @@ static void submit(struct req *req)
 	    req->parsed.has_data != req->parsed.flush_before)
 		way = sync_choose(&queue->sync, op, spins);
 	req->io.at_once = way != SYNC_LATER;
+	req->issued_ns = meter_clock(&queue->meter);
+	meter_took(&queue->meter, METER_RING, req->issued_ns - req->taken_ns);
 	if (way == SYNC_LATER) {
 		image_submit(queue->port, &req->io);
 		return;
 	}
 	start = way == SYNC_TIMED ? clock_ns() : 0;
+	meter_step(&queue->meter);
 	image_submit(queue->port, &req->io);
 	if (start)
 		sync_took(&queue->sync, op, clock_ns() - start);
@@ -246,7 +251,8 @@ static void start_staged(struct queue *queue)
 		return;
 	queue->staged = NULL;
 	queue->staged_tail = &queue->staged;
-	copy_requests(queue, list, REQ_COPY_IN, GUEST_TO_US);
+	if (copy_requests(queue, list, REQ_COPY_IN, GUEST_TO_US))
+		meter_step(&queue->meter);
 	for (struct req *r = list; r; r = next) {
 		next = r->next;
 		if (io_refused(r->err) && r->step == REQ_COPY_IN && retry(r))
@@ -280,23 +286,13 @@ static void fault(struct queue *queue)
 		ring_slots(&queue->ring));
 }
 
-static void account(struct queue *queue, const struct parsed *p)
-{
-	if (!p->has_data)
-		return;
-	if (p->op == IO_READ)
-		counter_add(&queue->counters.read_sect, p->len >> SECTOR_SHIFT);
-	else if (p->op == IO_WRITE)
-		counter_add(&queue->counters.write_sect,
-			    p->len >> SECTOR_SHIFT);
-}
-
 static void take_one(struct queue *queue)
 {
 	struct req *req = req_get(&queue->pool);
 	union abi_slot slot;
 
 	ring_take(&queue->ring, &slot);
+	req->taken_ns = meter_clock(&queue->meter);
 	req->err = parse_slot(&slot, &req->parsed);
 	if (req->err) {
 		counter_add(&queue->counters.bad_requests, 1);
@@ -312,7 +308,7 @@ static void take_one(struct queue *queue)
 		req->step = REQ_ANSWER;
 	} else {
 		req->step = REQ_COPY_IN;
-		account(queue, &req->parsed);
+		account_taken(queue, req);
 		queue->wait.op = req->parsed.flush_before    ? POLICY_FLUSH
 				 : writes_data(&req->parsed) ? POLICY_WRITE
 							     : POLICY_READ;
@@ -405,7 +401,8 @@ static unsigned answer(struct queue *queue)
 	queue->answers_tail = &queue->answers;
 	if (queue->state == RING_DRAINING)
 		return drop(queue, list);
-	copy_requests(queue, list, REQ_COPY_OUT, US_TO_GUEST);
+	if (copy_requests(queue, list, REQ_COPY_OUT, US_TO_GUEST))
+		meter_step(&queue->meter);
 	for (struct req *r = list; r; r = next) {
 		next = r->next;
 		if (r->step == REQ_COPY_OUT && io_refused(r->err) && retry(r))
@@ -414,6 +411,7 @@ static unsigned answer(struct queue *queue)
 			tell_error(queue, r);
 		ring_put(&queue->ring, r->parsed.id, r->parsed.wire_op,
 			 status_of(r->err));
+		account_answered(queue, r);
 		finish(queue, r);
 		n++;
 	}
@@ -433,16 +431,20 @@ bool serve_turn(struct queue *queue)
 	bool active = false;
 
 	do {
+		meter_step(&queue->meter);
 		n = run_dates(queue);
 		n += take(queue);
 		start_staged(queue);
 		n += start_barrier(queue);
+		meter_step(&queue->meter);
 		if (queue->port)
 			n += image_turn(queue->port);
 		n += answer(queue);
 		active |= n > 0;
 		/* a barrier that may start now is announced by nothing else */
 	} while (n > 0 && (++passes < PASSES_MAX || barrier_can_start(queue)));
+	if (active)
+		account_show(queue);
 	return active;
 }
 

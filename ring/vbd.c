@@ -274,6 +274,7 @@ int vbd_create(struct loop *loop, uint16_t minor, int marker_fd,
 	vbd_governor_configure(vbd);
 	mailbox_arm(&vbd->box);
 	vbd->marker_fd = marker_fd;
+	vbd_metrics_init(vbd);
 	*out = vbd;
 	return 0;
 unwatch:
@@ -288,6 +289,9 @@ free_vbd:
 void vbd_leave_host(struct vbd *vbd)
 {
 	cpu_leave(vbd->governor);
+	for (struct vbd_ring *r = vbd->rings; r; r = r->next)
+		vbd_metrics_close(r);
+	vbd_metrics_fini(vbd);
 }
 
 int vbd_destroy(struct vbd *vbd)

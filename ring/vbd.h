@@ -20,6 +20,7 @@
 #include "poll/sync.h"
 #include "poll/wait.h"
 #include "ring/abi.h"
+#include "ring/meter.h"
 
 #define VBD_RING_PAGES_MAX 16
 #define VBD_CAP_MAX 102400 /* per cent of a CPU: 1024 CPUs */
@@ -186,6 +187,10 @@ void vbd_polling_report(const struct vbd *vbd, struct vbd_polling_report *out);
 
 /* Add the waits of all rings since attach, by gaps_index, to @out. */
 void vbd_gaps(const struct vbd *vbd, struct gaps_histogram out[GAPS_KINDS]);
+
+/* Add the latencies of all rings since attach to @out. */
+void vbd_latencies(const struct vbd *vbd,
+		   struct gaps_histogram out[NR_METER_LATENCIES]);
 
 /*
  * Single waits of the newest ring, while they happen.  The first call starts

@@ -13,6 +13,16 @@
 #include "ring/vbd.h"
 #include "ring/vbd_state.h"
 
+/* What other programs read of a ring: files under host_shm_dir. */
+struct vbd_metrics {
+	bool open;
+	int vbd_fd, statistics_fd; /* -1: could not be made */
+	struct loop_timer timer; /* set while there is activity */
+	uint64_t read; /* meter_read's number of what was written last */
+	uint64_t io_ring_read; /* likewise, for io_ring */
+	uint64_t io_ring_ns; /* when that may be written again */
+};
+
 /* main's half of a queue */
 struct vbd_ring {
 	struct vbd_ring *next;
@@ -28,6 +38,7 @@ struct vbd_ring {
 	struct gaps_trace
 		*trace; /* of its thread, or on the way to or from it */
 	bool poll_now; /* said while a letter was under way */
+	struct vbd_metrics metrics;
 };
 
 struct vbd {
@@ -68,6 +79,7 @@ struct vbd {
 	struct queue_counters dead; /* of rings that are gone */
 	struct wait_counters dead_waits;
 	struct gaps_histogram dead_gaps[GAPS_KINDS];
+	struct gaps_histogram dead_latency[NR_METER_LATENCIES];
 
 	bool tracing; /* somebody asked lately */
 	uint64_t trace_next; /* numbers of waits go on from ring to ring */
@@ -110,6 +122,16 @@ void vbd_wait_settings(const struct vbd *vbd, struct wait_settings *out);
 enum sync_mode vbd_sync(const struct vbd *vbd);
 uint64_t vbd_window_ns(const struct vbd *vbd); /* one, also in event mode */
 void vbd_waits_add(const struct wait_counters *from, struct wait_counters *to);
+
+/* ---- vbd_metrics.c ---- */
+
+/* The process's directory.  Without it, or without a file, we serve on. */
+void vbd_metrics_init(const struct vbd *vbd);
+void vbd_metrics_fini(const struct vbd *vbd);
+
+void vbd_metrics_open(struct vbd_ring *ring);
+void vbd_metrics_active(struct vbd_ring *ring); /* the data thread says so */
+void vbd_metrics_close(struct vbd_ring *ring); /* open or not */
 
 /* ---- vbd_governor.c ---- */
 

@@ -65,6 +65,16 @@ void vbd_gaps(const struct vbd *vbd, struct gaps_histogram out[GAPS_KINDS])
 	}
 }
 
+void vbd_latencies(const struct vbd *vbd,
+		   struct gaps_histogram out[NR_METER_LATENCIES])
+{
+	for (unsigned i = 0; i < NR_METER_LATENCIES; i++) {
+		gaps_sum(&vbd->dead_latency[i], &out[i]);
+		for (const struct vbd_ring *r = vbd->rings; r; r = r->next)
+			gaps_sum(&r->queue->meter.latency[i], &out[i]);
+	}
+}
+
 static uint64_t count(const struct gaps_histogram *gaps)
 {
 	uint64_t n = 0;

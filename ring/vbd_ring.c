@@ -63,6 +63,7 @@ static void tell_to_go(struct vbd_ring *ring)
 	if (ring->disconnected)
 		return;
 	ring->disconnected = true;
+	vbd_metrics_close(ring);
 	if (ring->death.fd >= 0)
 		loop_unwatch(ring->vbd->loop, &ring->death);
 	queue_send(ring->queue, QUEUE_DISCONNECT);
@@ -159,6 +160,11 @@ static void queue_broken(struct queue *queue)
 	vbd_tell(ring->vbd, VBD_RING_BROKEN);
 }
 
+static void queue_active(struct queue *queue)
+{
+	vbd_metrics_active(queue->owner);
+}
+
 static void queue_gone(struct queue *queue)
 {
 	struct vbd_ring *ring = queue->owner, **p;
@@ -171,6 +177,8 @@ static void queue_gone(struct queue *queue)
 	vbd_waits_add(&queue->wait.counters, &vbd->dead_waits);
 	for (unsigned i = 0; i < GAPS_KINDS; i++)
 		gaps_sum(&queue->gaps.of[i], &vbd->dead_gaps[i]);
+	for (unsigned i = 0; i < NR_METER_LATENCIES; i++)
+		gaps_sum(&queue->meter.latency[i], &vbd->dead_latency[i]);
 	vbd_trace_gone(ring);
 	queue_destroy(queue);
 	reply_to(ring);
@@ -181,6 +189,7 @@ static void queue_gone(struct queue *queue)
 static const struct queue_callbacks callbacks = {
 	.done = command_done,
 	.broken = queue_broken,
+	.active = queue_active,
 	.gone = queue_gone,
 };
 
@@ -299,6 +308,7 @@ int vbd_connect(struct vbd *vbd, const struct vbd_connect *connect)
 	};
 	if (ring->death.fd >= 0 && loop_watch(vbd->loop, &ring->death, 0))
 		ring->death.fd = -1;
+	vbd_metrics_open(ring);
 	log_info("vbd %u: domain %u device %u: connected, %u pages%s",
 		 vbd->minor, connect->domid, connect->devid, connect->nr_refs,
 		 runs ? "" : ", held");

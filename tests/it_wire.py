@@ -124,7 +124,10 @@ def our_request(name, dirs, guest):
 
 
 def normal_stats(m):
-    text = m[SIZE:]
+    # ours behind upstream's
+    text, own, _ = m[SIZE:].partition(b', "tapdisk": { ')
+    if own:
+        text += b" } ]" if text.startswith(b"[") else b" }"
     text = re.sub(rb'"max": \d+', b'"max": N', text)  # a limit of the driver's
     text = re.sub(rb'"kicks": \[ \d+, \d+ \]', b'"kicks": N', text)  # timing
     return m[:16] + bytes(8) + m[24:SIZE] + text

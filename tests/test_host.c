@@ -168,6 +168,31 @@ START_TEST(making_and_removing_twice_is_fine)
 }
 END_TEST
 
+START_TEST(removes_a_directory_with_its_files_and_never_behind_a_link)
+{
+	char path[256], link[256], file[300];
+
+	snprintf(path, sizeof(path), "%s/removed", dir);
+	snprintf(link, sizeof(link), "%s/link", dir);
+	snprintf(file, sizeof(file), "%s/file", path);
+
+	ck_assert_int_eq(host_remove_dir(path), 0); /* nothing there */
+	ck_assert_int_eq(host_mkdir_new(path, 0700), 0);
+	close(host_create(file));
+	ck_assert_int_eq(symlink(path, link), 0);
+	ck_assert_int_eq(host_remove_dir(link), 0);
+	ck_assert_int_ne(access(link, F_OK), 0);
+	ck_assert_int_eq(access(file, F_OK), 0);
+	ck_assert_int_eq(host_mkdir_new(path, 0700), 0);
+	ck_assert_msg(access(file, F_OK) != 0, "the new one is not empty");
+	ck_assert_int_eq(host_remove_dir(path), 0);
+	ck_assert_int_ne(access(path, F_OK), 0);
+	close(host_create(path)); /* a file in the way */
+	ck_assert_int_eq(host_mkdir_new(path, 0700), 0);
+	ck_assert_int_eq(host_remove_dir(path), 0);
+}
+END_TEST
+
 START_TEST(a_lock_excludes_until_it_is_closed)
 {
 	const char *path = in_dir("marker");
@@ -261,6 +286,9 @@ int main(void)
 	tcase_add_test(tcase, appends_to_regular_files_only);
 	tcase_add_test(tcase, reads_the_beginning_as_a_string);
 	tcase_add_test(tcase, making_and_removing_twice_is_fine);
+	tcase_add_test(
+		tcase,
+		removes_a_directory_with_its_files_and_never_behind_a_link);
 	tcase_add_test(tcase, a_lock_excludes_until_it_is_closed);
 	tcase_add_test(tcase, listens_where_a_stale_socket_was);
 	tcase_add_test(tcase, listening_replaces_no_other_file);

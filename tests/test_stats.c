@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * STATS against what upstream printed in the same situation (tests/data/stats:
- * the JSON and two newlines).
+ * the JSON and two newlines).  S03 of the field's failures: it is always whole.
  */
 #include <check.h>
 #include <stdio.h>
@@ -185,6 +185,42 @@ START_TEST(keeps_json_whole_whatever_the_path)
 }
 END_TEST
 
+static int64_t number_at(struct json_object *json, const char *key)
+{
+	struct json_object *value;
+
+	ck_assert_msg(json_object_object_get_ex(json, key, &value), "%s", key);
+	return json_object_get_int64(value);
+}
+
+START_TEST(latencies_are_told_by_bins_and_quantiles)
+{
+	struct gaps_histogram h[NR_METER_LATENCIES] = { 0 };
+	struct meter meter = { .news = false };
+	struct json_object *json, *latency, *total, *bins, *ring;
+
+	for (unsigned i = 0; i < 999; i++)
+		meter_took(&meter, METER_TOTAL, 10000);
+	meter_took(&meter, METER_TOTAL, 5000000);
+	for (unsigned i = 0; i < NR_METER_LATENCIES; i++)
+		gaps_sum(&meter.latency[i], &h[i]);
+	json = stats_json_own(h, NULL);
+	ck_assert(json_object_object_get_ex(json, "latency", &latency));
+	ck_assert(json_object_object_get_ex(latency, "total", &total));
+	ck_assert(json_object_object_get_ex(latency, "ring", &ring));
+	ck_assert_int_eq(number_at(total, "count"), 1000);
+	ck_assert_int_eq(number_at(total, "sum_ns"), 999 * 10000 + 5000000);
+	ck_assert_int_ge(number_at(total, "p50_ns"), 10000);
+	ck_assert_int_lt(number_at(total, "p50_ns"), 10700);
+	ck_assert_int_lt(number_at(total, "p999_ns"), 10700);
+	ck_assert(json_object_object_get_ex(total, "bins", &bins));
+	ck_assert_uint_eq(json_object_array_length(bins), 2);
+	ck_assert_int_eq(number_at(ring, "count"), 0);
+	ck_assert(!json_object_object_get_ex(ring, "p50_ns", &bins));
+	json_object_put(json);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("stats");
@@ -196,6 +232,7 @@ int main(void)
 			    (int)(sizeof(cases) / sizeof(cases[0])));
 	tcase_add_test(tcase, prints_a_list_for_all_disks);
 	tcase_add_test(tcase, keeps_json_whole_whatever_the_path);
+	tcase_add_test(tcase, latencies_are_told_by_bins_and_quantiles);
 	suite_add_tcase(suite, tcase);
 	runner = srunner_create(suite);
 	srunner_run_all(runner, CK_ENV);

@@ -8,8 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#include <json-c/json.h>
 #include "poll/host.h"
 #include "poll/log.h"
+#include "tools/ctl/messages.h"
 #include "tools/tapdisk/command.h"
 #include "tools/tapdisk/stats.h"
 
@@ -250,6 +252,17 @@ static void run_list(struct command *command)
 	command_answer(command, m, n * sizeof(m[0]));
 }
 
+static struct json_object *own_stats(const struct vbd *vbd)
+{
+	struct gaps_histogram latencies[NR_METER_LATENCIES] = { 0 };
+	struct vbd_polling_report report;
+
+	vbd_latencies(vbd, latencies);
+	vbd_polling_report(vbd, &report);
+	return stats_json_own(latencies,
+			      messages_polling_report(&report, NULL));
+}
+
 static void run_stats(struct command *command)
 {
 	bool all = command->message->cookie == WIRE_COOKIE_ALL;
@@ -264,6 +277,7 @@ static void run_stats(struct command *command)
 	if (vbd) {
 		vbd_stats_read(vbd, &stats);
 		json = stats_json(vbd_spec(vbd), &stats);
+		json_object_object_add(json, "tapdisk", own_stats(vbd));
 	}
 	command_answer_json(command, WIRE_STATS_RSP,
 			    all ? stats_json_list(json) : json,

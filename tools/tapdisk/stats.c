@@ -124,6 +124,70 @@ struct json_object *stats_json(const char *spec, const struct vbd_stats *stats)
 	return json;
 }
 
+/* The edge of the bin that holds the @part of 1000th of all waits. */
+static uint64_t quantile_ns(const struct gaps_histogram *h, uint64_t total,
+			    uint64_t part)
+{
+	uint64_t seen = 0;
+	unsigned i;
+
+	for (i = 0; i < GAPS_BINS - 1; i++) {
+		seen += h->bins[i].n;
+		if (seen * 1000 >= total * part)
+			break;
+	}
+	return gaps_edge_ns(i);
+}
+
+/* Times in ns; of the bins those that are not empty: [longest, how many]. */
+static struct json_object *histogram_json(const struct gaps_histogram *h)
+{
+	struct json_object *json = json_object_new_object();
+	struct json_object *bins = json_object_new_array(), *bin;
+	uint64_t count = 0, sum = 0;
+
+	for (unsigned i = 0; i < GAPS_BINS; i++) {
+		if (!h->bins[i].n)
+			continue;
+		count += h->bins[i].n;
+		sum += h->bins[i].ns;
+		bin = json_object_new_array();
+		json_object_array_add(
+			bin, json_object_new_int64((int64_t)gaps_edge_ns(i)));
+		json_object_array_add(
+			bin, json_object_new_int64((int64_t)h->bins[i].n));
+		json_object_array_add(bins, bin);
+	}
+	add_number(json, "count", count);
+	add_number(json, "sum_ns", sum);
+	if (count) {
+		add_number(json, "p50_ns", quantile_ns(h, count, 500));
+		add_number(json, "p99_ns", quantile_ns(h, count, 990));
+		add_number(json, "p999_ns", quantile_ns(h, count, 999));
+	}
+	json_object_object_add(json, "bins", bins);
+	return json;
+}
+
+struct json_object *stats_json_own(const struct gaps_histogram *latencies,
+				   struct json_object *polling)
+{
+	static const char *const names[NR_METER_LATENCIES] = {
+		[METER_RING] = "ring",
+		[METER_DEVICE] = "device",
+		[METER_TOTAL] = "total",
+	};
+	struct json_object *json = json_object_new_object();
+	struct json_object *latency = json_object_new_object();
+
+	for (unsigned i = 0; i < NR_METER_LATENCIES; i++)
+		json_object_object_add(latency, names[i],
+				       histogram_json(&latencies[i]));
+	json_object_object_add(json, "latency", latency);
+	json_object_object_add(json, "polling", polling);
+	return json;
+}
+
 struct json_object *stats_json_list(struct json_object *stats)
 {
 	struct json_object *list = json_object_new_array();

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+struct gaps_histogram;
 struct json_object;
 struct vbd_stats;
 
@@ -13,6 +14,13 @@ extern const int stats_json_flags;
 
 /* @spec is NULL while no image is open.  */
 struct json_object *stats_json(const char *spec, const struct vbd_stats *stats);
+
+/*
+ * What upstream has not, under one key of its own: latencies, of which there
+ * are NR_METER_LATENCIES, and @polling, which is taken.
+ */
+struct json_object *stats_json_own(const struct gaps_histogram *latencies,
+				   struct json_object *polling);
 
 /* The list for "all disks": @stats, or empty for NULL.  Takes @stats. */
 struct json_object *stats_json_list(struct json_object *stats);
