@@ -14,6 +14,7 @@ mirrors (open and unpause -2) and changed-block tracking (-C and -c).
 Of the field's failures: T06, T11, T12, T14, T17, T19.
 """
 
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -421,6 +422,42 @@ def a_listing_survives_what_paths_may_hold():
         t.unplug(name)
 
 
+def a_stopped_tapdisk_is_marked_and_holds_nobody_up():
+    """T02, T03; and a killed one is not shown at all."""
+    with toolstack() as t:
+        names = [t.plug(t.dirs.image("%d.img" % i)) for i in range(4)]
+        stopped, killed = names[1][1], names[2][1]
+        os.kill(stopped, signal.SIGSTOP)
+        os.kill(killed, signal.SIGKILL)
+        until(lambda: not os.path.exists("/proc/%d" % killed), "not dead")
+        took, shown = [], []
+        for _ in range(3):
+            since = time.monotonic()
+            got = t("list")
+            took.append(time.monotonic() - since)
+            assert got.returncode == 0 and "stopped" in got.stderr, got
+            shown = [r.get("pid") for r in storage_manager(got.stdout) if len(r) == 4]
+            assert "pid=%d\n" % stopped in got.stdout, got
+            assert "pid=%d" % killed not in got.stdout, got
+        assert sorted(shown) == sorted([names[0][1], names[3][1]]), shown
+        assert min(took) < 1, took
+        since = time.monotonic()
+        t.must("close", *names[1], "-t", 1, status=110)
+        assert 0.9 < time.monotonic() - since < 10
+        os.kill(stopped, signal.SIGCONT)
+        until(lambda: t.state(names[1])[0] == 2, "the close was lost")
+
+
+def twenty_at_once_on_a_fresh_host_get_minors_of_their_own():
+    """T05: 20 at once on a fresh host, all with a minor of their own."""
+    with toolstack() as t:
+        with concurrent.futures.ThreadPoolExecutor(20) as pool:
+            pids = list(pool.map(lambda _: t.spawn(), range(20)))
+            minors = list(pool.map(lambda _: t.allocate(), range(20)))
+        assert len(set(pids)) == 20 and sorted(minors) == list(range(20))
+        assert sorted(r["pid"] for r in t.list() if "pid" in r) == sorted(pids)
+
+
 if __name__ == "__main__":
     sys.exit(run([
         every_row_of_the_table_answers_as_the_toolstack_expects,
@@ -435,4 +472,6 @@ if __name__ == "__main__":
         a_leaf_is_coalesced_under_a_paused_disk,
         after_a_kill_the_minor_is_free_again,
         a_listing_survives_what_paths_may_hold,
+        a_stopped_tapdisk_is_marked_and_holds_nobody_up,
+        twenty_at_once_on_a_fresh_host_get_minors_of_their_own,
     ]))  # fmt: skip

@@ -5,7 +5,9 @@
  * Monitoring runs this every few seconds and the storage manager on every
  * call, so it must neither fail nor wait because of one tapdisk.  All are asked
  * first and only then listened to, against one deadline: one that does not
- * answer is shown by its process id alone; one that is dead, not at all.
+ * answer is shown by its process id alone; one that is dead, not at all.  A
+ * busy one has ten seconds, because a row that is missing looks like a disk
+ * that nobody serves; one that was stopped by a signal has not.
  *
  * The lines are parsed by others: order of fields, single spaces, and the path
  * last because it may contain anything.
@@ -27,6 +29,8 @@
 #include "tools/tap-ctl/talk.h"
 
 #define BATCH 256 /* connections at a time: 1024 descriptors are usual */
+/* One that was stopped does not answer; but it may be waking up right now. */
+#define STOPPED_MS 300
 #define DISKS_MAX 65536 /* there are no more minors */
 
 struct row {
@@ -168,6 +172,26 @@ static bool is_dead(int err)
 	return err == -ECONNREFUSED || err == -ENOENT;
 }
 
+static bool is_stopped(int pid)
+{
+	char path[64], text[512];
+	const char *end;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	if (host_read_text(path, text, sizeof(text)) < 0)
+		return false;
+	end = strrchr(text, ')'); /* of the name, which may hold anything */
+	return end && end[1] == ' ' && (end[2] == 'T' || end[2] == 't');
+}
+
+static int64_t patience_ms(int pid)
+{
+	if (!is_stopped(pid))
+		return TALK_TIMEOUT_MS;
+	fprintf(stderr, "tap-ctl: list: pid %d: stopped by a signal\n", pid);
+	return STOPPED_MS;
+}
+
 /* Ask up to BATCH tapdisks at once, then listen to one after the other. */
 static int ask(const int *pids, size_t nr, struct rows *out)
 {
@@ -182,7 +206,8 @@ static int ask(const int *pids, size_t nr, struct rows *out)
 		if (errs[i] == 0)
 			errs[i] = client_send(&clients[i], &request);
 		clients[i].deadline_ns =
-			clock_ns() + TALK_TIMEOUT_MS * UINT64_C(1000000);
+			clock_ns() +
+			(uint64_t)patience_ms(pids[i]) * UINT64_C(1000000);
 	}
 	for (size_t i = 0; i < nr; i++) {
 		if (err == 0 && !is_dead(errs[i]))
