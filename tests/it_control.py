@@ -314,6 +314,7 @@ def a_busy_disk_answers_what_only_looks():
 
 
 def a_stuck_device_delays_no_answer():
+    """T04"""
     with tapdisk() as t:
         t.must(message(ATTACH))
         t.must(open_message("delay:us=60000000;null:8m"))

@@ -36,6 +36,7 @@ from tapdisk import (
 
 
 def hup_reopens_the_log():
+    """T20"""
     with tapdisk() as t:
         until(lambda: "started" in t.log_text(), "no log")
         os.rename(t.log, t.log + ".1")

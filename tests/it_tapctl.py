@@ -286,6 +286,7 @@ def test_the_state_is_hexadecimal_but_for_zero():
 
 
 def test_a_path_may_hold_anything_but_stays_on_its_line():
+    """T07"""
     specs = {"aio:/a b:c=d": "aio:/a b:c=d", "aio:/x\ny": "aio:/x?y",
              "vhd:/\u00fc": "vhd:/\u00fc", "aio:": "aio:", "nocolon": "nocolon",
              "aio:/" + "x" * 400: "aio:/" + "x" * 250}

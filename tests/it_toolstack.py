@@ -247,6 +247,7 @@ def stats_are_what_their_readers_need(t, name, spec):
 
 
 def the_corner_cases_keep_their_exit_status():
+    """T09: no name is cut; T16: errors are on stderr and nowhere else."""
     with toolstack() as t:
         f = t.dirs.image("f.img")
         name = t.plug(f)

@@ -161,6 +161,7 @@ static void ignore(int signo)
 	(void)signo;
 }
 
+/* Field: T01 */
 START_TEST(signals_neither_end_nor_lengthen_a_call)
 {
 	static const struct behaviour whats[] = { { 544, 544, 1000, true },

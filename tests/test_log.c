@@ -309,6 +309,7 @@ START_TEST(logging_keeps_errno)
 }
 END_TEST
 
+/* Field: T20 */
 START_TEST(a_limit_lets_16_lines_pass_and_counts_the_rest)
 {
 	struct log_limit limit = { 0 };

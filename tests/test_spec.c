@@ -115,6 +115,7 @@ static void setup(void)
 	ck_assert(!mkfifo(path, 0600) || errno == EEXIST);
 }
 
+/* Field: T09, T10 */
 START_TEST(bad_specs_are_refused_in_one_line)
 {
 	unsigned fds = scratch_descriptors(), lines;

@@ -306,6 +306,7 @@ static void plug_in_order(int nth, bool settle)
 	}
 }
 
+/* Field: B11 */
 START_TEST(connects_in_whatever_order_the_keys_arrive)
 {
 	for (int i = 0; i < 720; i++) {
@@ -322,6 +323,7 @@ START_TEST(connects_in_whatever_order_the_keys_arrive)
 }
 END_TEST
 
+/* Field: B10 */
 START_TEST(finds_what_was_there_before_it_was)
 {
 	backrig_stop(&rig);
@@ -383,6 +385,7 @@ static const struct {
 	{ "physical-device", "0:1:2" },
 };
 
+/* Field: B12 */
 START_TEST(waits_for_a_hotplug_that_names_a_tapdisk)
 {
 	backrig_plug(&rig, D);

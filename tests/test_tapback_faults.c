@@ -47,6 +47,7 @@ static bool is_told(struct backrig *r)
 	return xenstore_peek(r->xs, BACKRIG_ERROR, D);
 }
 
+/* Field: B07 */
 START_TEST(nobody_waits_for_a_tapdisk_that_hangs)
 {
 	rig.env.timeout_ms = 2000;

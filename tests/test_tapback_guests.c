@@ -105,6 +105,7 @@ static void flip(unsigned *seed)
 		backrig_settle(&rig);
 }
 
+/* Field: B09 */
 START_TEST(the_last_of_many_flips_counts)
 {
 	const char *scale = getenv("SCALE");
@@ -151,6 +152,7 @@ END_TEST
 
 /* --- toolstacks */
 
+/* Field: B04: state 5 while the guest still works. */
 START_TEST(a_guest_that_uses_the_disk_decides_when_it_closes)
 {
 	backrig_connect(&rig, D, 0);
@@ -196,6 +198,7 @@ START_TEST(a_device_nobody_uses_closes_at_once)
 }
 END_TEST
 
+/* Field: B06 */
 START_TEST(nothing_is_left_of_what_the_toolstack_removes)
 {
 	unsigned nodes = xenstore_nodes(rig.xs);
@@ -215,6 +218,7 @@ START_TEST(nothing_is_left_of_what_the_toolstack_removes)
 }
 END_TEST
 
+/* Field: B14 */
 START_TEST(a_frontend_that_vanishes_is_closed)
 {
 	backrig_get_to(&rig, D, _i);
@@ -275,6 +279,7 @@ START_TEST(what_the_toolstack_asks_for_is_not_written_over)
 }
 END_TEST
 
+/* Field: B16 */
 START_TEST(a_device_can_be_made_again_at_once)
 {
 	backrig_connect(&rig, D, 0);

@@ -103,6 +103,7 @@ static void assert_error(int err, const char *what)
 		      node ? node : "(not there)", want);
 }
 
+/* Field: B01, B15: the other devices work. */
 START_TEST(fails_only_the_connect_it_is_part_of)
 {
 	const char *before;

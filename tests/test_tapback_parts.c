@@ -128,6 +128,7 @@ static const struct {
 	{ "0x0:1", -EINVAL, 0 },   { "0: 1", -EINVAL, 0 },
 };
 
+/* Field: B13 */
 START_TEST(a_device_number_is_a_tapdisk_s_or_refused)
 {
 	uint16_t minor = 0;
