@@ -30,10 +30,13 @@ void account_taken(struct queue *queue, const struct req *req)
 void account_answered(struct queue *queue, const struct req *req)
 {
 	struct meter *meter = &queue->meter;
-	uint64_t ns = meter_clock(meter) - req->taken_ns;
+	uint64_t ns = 0;
 	struct meter_side *side;
 
-	meter_took(meter, METER_TOTAL, ns);
+	if (req->weight) {
+		ns = meter_clock(meter) - req->taken_ns;
+		meter_took(meter, METER_TOTAL, ns, req->weight);
+	}
 	if (!req->parsed.has_data)
 		return;
 	if (req->parsed.op == IO_READ)
@@ -43,7 +46,7 @@ void account_answered(struct queue *queue, const struct req *req)
 	else
 		return;
 	side->completed++;
-	side->total_ns += ns;
+	side->total_ns += ns * req->weight;
 	if (ns > side->max_ns)
 		side->max_ns = ns;
 }

@@ -10,12 +10,13 @@
 
 enum { WORDS = sizeof(struct meter_counts) / sizeof(uint64_t) };
 
-void meter_took(struct meter *meter, enum meter_latency what, uint64_t ns)
+void meter_took(struct meter *meter, enum meter_latency what, uint64_t ns,
+		uint32_t weight)
 {
 	struct gaps_bin *bin = &meter->latency[what].bins[gaps_bin_of(ns)];
 
-	counter_add(&bin->n, 1);
-	counter_add(&bin->ns, ns);
+	counter_add(&bin->n, weight);
+	counter_add(&bin->ns, ns * weight);
 }
 
 void meter_show(struct meter *meter)

@@ -5,8 +5,10 @@
  *
  * The data thread counts, and shows its counts at the end of a turn, all of
  * them at once: a reader sees those of one moment or tries again.  No system
- * call, no lock; the clock is read once for all that a step of a turn handles.
- * Knows no file.  Never logs.
+ * call, no lock.  A reading of the clock costs as much as a small request's
+ * other book-keeping together: of requests that follow each other without a
+ * sleep every METER_EVERYth is timed, and counts for as many; and one reading
+ * serves all that a step of a turn handles.  Knows no file.  Never logs.
  */
 #pragma once
 
@@ -14,6 +16,9 @@
 #include <stdint.h>
 #include "poll/clock.h"
 #include "poll/gaps.h"
+
+/* A prime: guests repeat themselves in other rhythms. */
+#define METER_EVERY 7
 
 /* What of a request's time. */
 enum meter_latency {
@@ -26,7 +31,8 @@ enum meter_latency {
 struct meter_side { /* reads, or writes */
 	uint64_t submitted, completed;
 	uint64_t sect; /* 512 bytes, of those submitted */
-	uint64_t total_ns, max_ns; /* of those completed */
+	uint64_t total_ns; /* of those completed, from those timed */
+	uint64_t max_ns; /* of those timed */
 };
 
 /* All uint64_t: they are copied as such. */
@@ -40,6 +46,8 @@ struct meter_counts {
 struct meter {
 	struct meter_counts now; /* the data thread's */
 	uint64_t clock_ns; /* likewise; 0: it has to be read */
+	uint64_t sleeps; /* likewise: as they were at the last request */
+	uint32_t untimed; /* likewise: requests since one was timed */
 	bool news; /* likewise: shown, and nobody was told */
 	bool told; /* main knows that there is something to read */
 	uint64_t seq; /* odd while .shown is written */
@@ -61,7 +69,26 @@ static inline void meter_step(struct meter *meter)
 	meter->clock_ns = 0;
 }
 
-void meter_took(struct meter *meter, enum meter_latency what, uint64_t ns);
+/*
+ * For how many requests the one counts that comes off the ring now, after so
+ * many @sleeps of its thread; 0: it is not to be timed.  The first after a
+ * sleep is: that was dearer than a clock.
+ */
+static inline uint32_t meter_weight(struct meter *meter, uint64_t sleeps)
+{
+	if (meter->sleeps != sleeps) {
+		meter->sleeps = sleeps;
+		return 1;
+	}
+	if (++meter->untimed < METER_EVERY)
+		return 0;
+	meter->untimed = 0;
+	return METER_EVERY;
+}
+
+/* A request that counts for @weight took @ns. */
+void meter_took(struct meter *meter, enum meter_latency what, uint64_t ns,
+		uint32_t weight);
 
 /* The data thread, at the end of a turn that did something. */
 void meter_show(struct meter *meter);

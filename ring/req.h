@@ -36,6 +36,7 @@ struct req {
 	int err; /* what it will be answered with: 0 or -errno */
 	uint64_t retry_ns; /* when to try the step again */
 	uint64_t give_up_ns; /* when not to any more; 0: no try failed yet */
+	uint32_t weight; /* see meter_weight; 0: the two are not set */
 	uint64_t taken_ns; /* off the ring */
 	uint64_t issued_ns; /* to the disk, the last time */
 	struct parsed parsed;

@@ -141,8 +141,10 @@ static void io_done(struct io *io, int err)
 	struct req *req = (struct req *)io;
 	struct queue *queue = req->queue;
 
-	meter_took(&queue->meter, METER_DEVICE,
-		   meter_clock(&queue->meter) - req->issued_ns);
+	if (req->weight)
+		meter_took(&queue->meter, METER_DEVICE,
+			   meter_clock(&queue->meter) - req->issued_ns,
+			   req->weight);
 	if (queue->state == RING_DRAINING) {
 		to_answers(req); /* where it is dropped */
 		return;
@@ -175,8 +177,11 @@ static void submit(struct req *req)
 	    req->parsed.has_data != req->parsed.flush_before)
 		way = sync_choose(&queue->sync, op, spins);
 	req->io.at_once = way != SYNC_LATER;
-	req->issued_ns = meter_clock(&queue->meter);
-	meter_took(&queue->meter, METER_RING, req->issued_ns - req->taken_ns);
+	if (req->weight) {
+		req->issued_ns = meter_clock(&queue->meter);
+		meter_took(&queue->meter, METER_RING,
+			   req->issued_ns - req->taken_ns, req->weight);
+	}
 	if (way == SYNC_LATER) {
 		image_submit(queue->port, &req->io);
 		return;
@@ -292,7 +297,9 @@ static void take_one(struct queue *queue)
 	union abi_slot slot;
 
 	ring_take(&queue->ring, &slot);
-	req->taken_ns = meter_clock(&queue->meter);
+	req->weight = meter_weight(&queue->meter, queue->wait.counters.sleeps);
+	if (req->weight)
+		req->taken_ns = meter_clock(&queue->meter);
 	req->err = parse_slot(&slot, &req->parsed);
 	if (req->err) {
 		counter_add(&queue->counters.bad_requests, 1);

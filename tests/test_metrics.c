@@ -89,6 +89,30 @@ START_TEST(main_is_told_once_until_it_asks_again)
 }
 END_TEST
 
+START_TEST(what_is_timed_counts_for_what_is_not)
+{
+	struct meter m = { .news = false };
+	uint64_t weights = 0;
+	unsigned timed = 0;
+
+	for (unsigned i = 0; i < 100 * METER_EVERY; i++) {
+		uint32_t weight = meter_weight(&m, 0);
+
+		weights += weight;
+		timed += weight > 0;
+	}
+	ck_assert_uint_eq(timed, 100);
+	ck_assert_uint_eq(weights, 100 * METER_EVERY);
+	for (uint64_t sleeps = 1; sleeps < 100; sleeps++)
+		ck_assert_uint_eq(meter_weight(&m, sleeps), 1);
+	meter_took(&m, METER_TOTAL, 1000, METER_EVERY);
+	ck_assert_uint_eq(m.latency[METER_TOTAL].bins[gaps_bin_of(1000)].n,
+			  METER_EVERY);
+	ck_assert_uint_eq(m.latency[METER_TOTAL].bins[gaps_bin_of(1000)].ns,
+			  1000 * METER_EVERY);
+}
+END_TEST
+
 /* ---- the files ---- */
 
 static char shm[100], vbd_file[160], ring_dir[160];
@@ -407,6 +431,7 @@ int main(void)
 	tcase_set_timeout(tcase, 60);
 	tcase_add_test(tcase, a_million_readings_are_each_of_one_moment);
 	tcase_add_test(tcase, main_is_told_once_until_it_asks_again);
+	tcase_add_test(tcase, what_is_timed_counts_for_what_is_not);
 	tcase_add_test(tcase, known_requests_give_upstreams_files);
 	tcase_add_test(tcase, stale_files_are_replaced_and_none_is_left);
 	tcase_add_test(tcase, a_link_in_the_way_is_not_followed);

@@ -200,8 +200,8 @@ START_TEST(latencies_are_told_by_bins_and_quantiles)
 	struct json_object *json, *latency, *total, *bins, *ring;
 
 	for (unsigned i = 0; i < 999; i++)
-		meter_took(&meter, METER_TOTAL, 10000);
-	meter_took(&meter, METER_TOTAL, 5000000);
+		meter_took(&meter, METER_TOTAL, 10000, 1);
+	meter_took(&meter, METER_TOTAL, 5000000, 1);
 	for (unsigned i = 0; i < NR_METER_LATENCIES; i++)
 		gaps_sum(&meter.latency[i], &h[i]);
 	json = stats_json_own(h, NULL);
