@@ -47,7 +47,7 @@ def json_is_one_line_with_these_keys():
         result = json.loads(done.stdout)
         assert done.stdout.count("\n") == 1 and done.stderr == "", done
         assert list(result) == LOAD_KEYS, result
-        assert list(result["lat_us"]) == ["mean", "p50", "p99", "p999"], result
+        assert list(result["lat_us"]) == ["mean", "p50", "p99", "p999", "max"], result
         for key in "iops", "bytes_per_s", "tapdisk_cpu_us_per_io":
             assert result[key] > 0, result
 

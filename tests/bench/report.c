@@ -28,9 +28,11 @@ void report_add_latency(struct json_object *to, const char *key,
 	report_add(latency, "mean", histogram_mean(ns) / 1e3);
 	report_add(latency, "p50", (double)histogram_quantile(ns, 0.5) / 1e3);
 	report_add(latency, "p99", (double)histogram_quantile(ns, 0.99) / 1e3);
-	if (with_p999)
+	if (with_p999) {
 		report_add(latency, "p999",
 			   (double)histogram_quantile(ns, 0.999) / 1e3);
+		report_add(latency, "max", (double)ns->max / 1e3);
+	}
 	json_object_object_add(to, key, latency);
 }
 

@@ -12,7 +12,7 @@ struct json_object;
 /* @value with three decimals. */
 void report_add(struct json_object *to, const char *key, double value);
 
-/* {mean, p50, p99 [, p999]} in us of a histogram of ns. */
+/* {mean, p50, p99 [, p999, max]} in us of a histogram of ns. */
 void report_add_latency(struct json_object *to, const char *key,
 			const struct histogram *ns, int with_p999);
 
