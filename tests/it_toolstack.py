@@ -423,6 +423,34 @@ def a_listing_survives_what_paths_may_hold():
         t.unplug(name)
 
 
+def the_other_dialect_is_a_switch_in_the_environment():
+    with toolstack() as t:
+        f = t.dirs.image("f.img")
+        t.must("major", out=r"usage: (?s:.*)")
+        t.h.env["TAP_CTL_DIALECT"] = "xcp-ng"
+        t.must("allocate", out="/dev/xen/blktap-2/tapdev0\n")
+        t.must("check", out="ok\n")
+        with open("/proc/devices") as devices:
+            module = re.search(r"^ *(\d+) tapdev$", devices.read(), re.M)
+        if module:
+            t.must("major", out=module[1] + "\n")
+        else:
+            t.must("major", status=ENODEV)
+        for args in (
+            ("commit", "-p", 1, "-m", 0, "-a", "qcow2:/x"),
+            ("query", "-p", 1, "-m", 0),
+            ("cancel", "-p", 1, "-m", 0, "-w"),
+        ):
+            t.must(*args, status=ENOTSUP)
+        text = t.must("create", "-a", "aio:" + f, out="/dev/xen/.*\n")
+        minor = re.fullmatch(r"/dev/xen/blktap-2/(blktap|tapdev)(\d+)", text.rstrip())
+        (row,) = t.list("-m", minor[2])
+        t.h.pids.add(row["pid"])
+        t.must("free", "-m", 0)
+        t.must("destroy", "-p", row["pid"], "-m", minor[2])
+        t.h.pids.discard(row["pid"])
+
+
 def a_stopped_tapdisk_is_marked_and_holds_nobody_up():
     """T02, T03; and a killed one is not shown at all."""
     with toolstack() as t:
@@ -473,6 +501,7 @@ if __name__ == "__main__":
         a_leaf_is_coalesced_under_a_paused_disk,
         after_a_kill_the_minor_is_free_again,
         a_listing_survives_what_paths_may_hold,
+        the_other_dialect_is_a_switch_in_the_environment,
         a_stopped_tapdisk_is_marked_and_holds_nobody_up,
         twenty_at_once_on_a_fresh_host_get_minors_of_their_own,
     ]))  # fmt: skip

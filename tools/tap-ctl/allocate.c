@@ -19,6 +19,7 @@
 #include "poll/clock.h"
 #include "poll/host.h"
 #include "tools/tap-ctl/commands.h"
+#include "tools/tap-ctl/dialect.h"
 #include "tools/tap-ctl/options.h"
 #include "tools/tap-ctl/say.h"
 
@@ -37,6 +38,14 @@ int allocate_path(int minor, char *out, size_t size)
 			 minor);
 
 	return n < (int)size ? 0 : -ENAMETOOLONG;
+}
+
+int allocate_shown(int minor, char *out, size_t size)
+{
+	if (!dialect_is_xcp_ng())
+		return allocate_path(minor, out, size);
+	dialect_device(minor, out, size);
+	return 0;
 }
 
 /* The directory of the markers, locked until it is closed.  fd or -errno. */
@@ -159,7 +168,7 @@ int allocate_run(const struct options *options)
 	minor = allocate_minor(options);
 	if (minor < 0)
 		return minor;
-	err = allocate_path(minor, path, sizeof(path));
+	err = allocate_shown(minor, path, sizeof(path));
 	if (err < 0)
 		return say_error(options, err, "minor %d", minor);
 	printf("%s\n", path);

@@ -14,6 +14,9 @@ struct options;
 /* The marker's path.  -ENAMETOOLONG. */
 int allocate_path(int minor, char *out, size_t size);
 
+/* What callers are told: the marker's path, or as their dialect has it. */
+int allocate_shown(int minor, char *out, size_t size);
+
 /* Take the lowest free minor and return it, or -errno (-ENOSPC), said. */
 int allocate_minor(const struct options *options);
 

@@ -116,7 +116,7 @@ int create_run(const struct options *options)
 		return err;
 	}
 	/* fits: the marker was made under this name */
-	allocate_path((int)made.minor, path, sizeof(path));
+	allocate_shown((int)made.minor, path, sizeof(path));
 	printf("%s\n", path);
 	return 0;
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "tools/tap-ctl/commands.h"
+#include "tools/tap-ctl/dialect.h"
 #include "tools/tap-ctl/options.h"
 #include "tools/tap-ctl/say.h"
 
@@ -36,6 +37,11 @@ static const struct command *find_command(const char *word)
 	const struct command *command;
 
 	for (command = commands_table; word && command->name; command++)
+		if (!strcmp(word, command->name))
+			return command;
+	if (!word || !dialect_is_xcp_ng())
+		return NULL;
+	for (command = dialect_commands; command->name; command++)
 		if (!strcmp(word, command->name))
 			return command;
 	return NULL;
@@ -76,7 +82,10 @@ int main(int argc, char **argv)
 	command = find_command(argc > 1 ? argv[1] : NULL);
 	if (!command)
 		return print_commands();
-	err = options_parse(command, argc - 1, argv + 1, &options);
+	options = (struct options){ .command = command->name };
+	err = 0;
+	if (command->options)
+		err = options_parse(command, argc - 1, argv + 1, &options);
 	if (err == 0)
 		err = command->run(&options);
 	if (fflush(stdout) && err >= 0)

@@ -50,7 +50,7 @@ struct option_use {
 struct command {
 	const char *name;
 	const char *summary;
-	const struct option_use *options;
+	const struct option_use *options; /* NULL: arguments are not read */
 	/*
 	 * Upstream ignores operands ("allocate foo" allocates), so these have
 	 * to; a command of our own refuses them.
