@@ -86,6 +86,8 @@ $(O)/tests/test_%: $(O)/tests/test_%.o $(O)/libtests.a $(LIBS)
 	$(link)
 $(O)/tests/test_incoming: $(O)/tools/tapdisk/incoming.o
 $(O)/tests/test_stats: $(O)/tools/tapdisk/stats.o
+$(O)/tests/test_nbd_wire: $(O)/tools/tapdisk/nbd_wire.o
+$(O)/tests/test_nbd_handshake: $(O)/tools/tapdisk/nbd_handshake.o
 $(filter $(O)/tests/test_tapback%,$(TESTS)): \
 	$(filter-out %/main.o %_xen.o,$(call objs,tools/tapback))
 
