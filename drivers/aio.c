@@ -419,6 +419,37 @@ static void aio_port_close(struct port *port)
 	free(p);
 }
 
+/* A device, or a file system that cannot tell, is one extent of data. */
+static int aio_extents(struct port *port, uint64_t offset, uint64_t len,
+		       struct extent *out, unsigned max)
+{
+	const struct aio *aio = port->node->priv;
+	uint64_t end = offset + len;
+	unsigned n = 0;
+	off_t next;
+
+	while (n < max && offset < end) {
+		next = lseek(aio->fd, (off_t)offset, SEEK_DATA);
+		if (next < 0 && errno != ENXIO) {
+			out[n].kind = EXTENT_DATA;
+			next = (off_t)end;
+		} else if (next < 0 || next > (off_t)offset) {
+			out[n].kind = EXTENT_ZERO;
+			if (next < 0) /* a hole up to the end of the file */
+				next = (off_t)end;
+		} else {
+			out[n].kind = EXTENT_DATA;
+			next = lseek(aio->fd, (off_t)offset, SEEK_HOLE);
+			if (next <= (off_t)offset)
+				next = (off_t)end;
+		}
+		out[n].len = (uint64_t)next - offset;
+		offset = (uint64_t)next;
+		n++;
+	}
+	return (int)n;
+}
+
 const struct driver aio_store = {
 	.name = "aio",
 	.stats_type = 0,
@@ -429,4 +460,5 @@ const struct driver aio_store = {
 	.port_close = aio_port_close,
 	.submit = aio_submit,
 	.turn = aio_turn,
+	.extents = aio_extents,
 };

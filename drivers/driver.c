@@ -232,3 +232,15 @@ unsigned port_turn(struct port *port)
 			n += port->node->driver->turn(port);
 	return n;
 }
+
+int port_extents(struct port *port, uint64_t offset, uint64_t len,
+		 struct extent *out, unsigned max)
+{
+	while (!port->node->driver->extents &&
+	       port->node->driver->below == DRIVER_ON_SPEC)
+		port = port->below;
+	if (port->node->driver->extents)
+		return port->node->driver->extents(port, offset, len, out, max);
+	*out = (struct extent){ .len = len, .kind = EXTENT_DATA };
+	return 1;
+}

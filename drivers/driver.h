@@ -43,6 +43,18 @@ enum driver_below {
 	DRIVER_ON_SPEC, /* a filter: the argument is OPTIONS;SPEC */
 };
 
+/* What a part of an image is made of, as far as is known without reading. */
+enum extent_kind {
+	EXTENT_DATA,
+	EXTENT_ZERO, /* reads as zeros */
+	EXTENT_PARENT, /* what the next layer says of it */
+};
+
+struct extent {
+	uint64_t len; /* bytes, not 0 */
+	enum extent_kind kind;
+};
+
 struct driver {
 	const char *name;
 	/* upstream's number in stats: aio 0, vhd 4, ram 5; -1: it has none */
@@ -71,6 +83,15 @@ struct driver {
 	 * ever waits here.
 	 */
 	unsigned (*turn)(struct port *port);
+	/*
+	 * What the range, which is in the image and not empty, is made of: at
+	 * most @max extents from its beginning on, which may end before or
+	 * behind it.  Returns how many, at least one, or -errno.  May wait for
+	 * metadata of the file, not for its data.  NULL: data, or for a filter
+	 * what lies below.
+	 */
+	int (*extents)(struct port *port, uint64_t offset, uint64_t len,
+		       struct extent *out, unsigned max);
 };
 
 struct node {
@@ -116,6 +137,10 @@ static inline void port_submit(struct port *port, struct io *io)
 {
 	port->node->driver->submit(port, io);
 }
+
+/* As struct driver's extents, for a driver with or without. */
+int port_extents(struct port *port, uint64_t offset, uint64_t len,
+		 struct extent *out, unsigned max);
 
 /* One turn of every level, top down.  Returns the sum. */
 unsigned port_turn(struct port *port);

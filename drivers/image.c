@@ -249,6 +249,62 @@ unsigned image_in_flight(const struct image_port *port)
 	return port->in_flight;
 }
 
+/* Past the last layer there are zeros. */
+static enum extent_kind kind_of(const struct extent *extent)
+{
+	return extent->kind == EXTENT_PARENT ? EXTENT_ZERO : extent->kind;
+}
+
+/*
+ * Join, cut to @len, and move borders to whole blocks, in favour of data:
+ * where data ends or begins within a block, all of the block is.
+ */
+static unsigned tidy(struct extent *extents, unsigned n, uint64_t len,
+		     uint64_t block)
+{
+	uint64_t at = 0, end, told = 0;
+	enum extent_kind kind;
+	unsigned m = 0;
+
+	for (unsigned i = 0; i < n && told < len; i++) {
+		kind = kind_of(&extents[i]);
+		at += extents[i].len;
+		end = kind == EXTENT_DATA ? (at + block - 1) & ~(block - 1)
+					  : at & ~(block - 1);
+		if (end > len)
+			end = len;
+		if (end <= told)
+			continue;
+		if (m && extents[m - 1].kind == kind)
+			extents[m - 1].len += end - told;
+		else
+			extents[m++] = (struct extent){ end - told, kind };
+		told = end;
+	}
+	return m;
+}
+
+int image_extents(struct image_port *port, uint64_t offset, uint64_t len,
+		  struct extent *out, unsigned max)
+{
+	const struct io io = { .op = IO_READ, .offset = offset, .len = len };
+	const struct driver_info *info = &port->image->node->info;
+	int n, err;
+
+	err = check(port->image, &io);
+	if (err || !len)
+		return err ? err : -EINVAL;
+	n = port_extents(port->port, offset, len, out, max);
+	if (n < 0)
+		return n;
+	n = (int)tidy(out, (unsigned)n, len, info->logical_block);
+	if (n)
+		return n;
+	/* pieces of one block's beginning are all there was room for */
+	*out = (struct extent){ info->logical_block, EXTENT_DATA };
+	return 1;
+}
+
 unsigned image_stats(const struct image *image,
 		     struct image_layer_stats *layers, unsigned max)
 {

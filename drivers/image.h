@@ -45,6 +45,15 @@ unsigned image_turn(struct image_port *port);
 /* Number of io between image_submit and done. */
 unsigned image_in_flight(const struct image_port *port);
 
+/*
+ * What a range is made of, DATA or ZERO: at most @max extents, which together
+ * are @len or less, neighbours of a kind joined.  A part of a block that is not
+ * all zeros is data.  Returns how many, at least one; -EINVAL and -EIO as
+ * image_submit, -errno of the driver.
+ */
+int image_extents(struct image_port *port, uint64_t offset, uint64_t len,
+		  struct extent *out, unsigned max);
+
 /* For stats, leaf first; filters are no layers of their own.  Counts are
  * completed io of all ports. */
 struct image_layer_stats {

@@ -318,6 +318,12 @@ static void raw_submit(struct port *port, struct io *io)
 		start(p, io, from, to);
 }
 
+static int raw_extents(struct port *port, uint64_t offset, uint64_t len,
+		       struct extent *out, unsigned max)
+{
+	return port_extents(port->below, offset, len, out, max);
+}
+
 static unsigned raw_turn(struct port *port)
 {
 	struct raw_port *p = port->priv;
@@ -335,4 +341,5 @@ const struct driver raw_driver = {
 	.port_close = raw_port_close,
 	.submit = raw_submit,
 	.turn = raw_turn,
+	.extents = raw_extents,
 };

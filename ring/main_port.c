@@ -98,3 +98,9 @@ void main_port_submit(struct main_port *port, struct io *io)
 	port->queued_tail = &io->next;
 	loop_defer(port->loop, &port->turn);
 }
+
+int main_port_extents(struct main_port *port, uint64_t offset, uint64_t len,
+		      struct extent *out, unsigned max)
+{
+	return image_extents(port->port, offset, len, out, max);
+}

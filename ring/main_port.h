@@ -20,5 +20,9 @@ int main_port_open(struct loop *loop, struct image *image,
 /* Nothing in flight, and not from within a done of this port; NULL is fine. */
 void main_port_close(struct main_port *port);
 
+/* As image_extents. */
+int main_port_extents(struct main_port *port, uint64_t offset, uint64_t len,
+		      struct extent *out, unsigned max);
+
 /* As image_submit; done is called from the loop, never from within. */
 void main_port_submit(struct main_port *port, struct io *io);

@@ -150,12 +150,13 @@ static void flush_done(struct io *io, int err)
 	vbd_progress_later(vbd);
 }
 
-/* No ring uses the image.  True once it is durable and closed. */
+/* No ring uses the image, and no new user.  True once it is durable and closed.
+ */
 static bool put_away(struct vbd *vbd)
 {
 	if (!vbd->image)
 		return true;
-	if (vbd->flushing)
+	if (vbd->flushing || vbd->user_io)
 		return false;
 	if (!vbd->flushed && !vbd->forced && vbd->info.writable) {
 		vbd->flushing = true;
@@ -288,6 +289,7 @@ free_vbd:
 
 void vbd_leave_host(struct vbd *vbd)
 {
+	vbd_user_tell(vbd, VBD_USER_END);
 	cpu_leave(vbd->governor);
 	for (struct vbd_ring *r = vbd->rings; r; r = r->next)
 		vbd_metrics_close(r);
@@ -354,6 +356,7 @@ void vbd_pause(struct vbd *vbd, struct vbd_reply *reply)
 			return;
 		}
 		move(vbd, VBD_EV_PAUSE);
+		vbd_user_tell(vbd, VBD_USER_HOLD);
 		vbd_rings_hold(vbd);
 	}
 	queue_reply(&vbd->pause_replies, reply);
@@ -372,6 +375,8 @@ static void resume_done(struct vbd *vbd, int err)
 		log_err("vbd %u: resume with %s: %s; it stays paused",
 			vbd->minor, vbd->resume.spec, strerror(-err));
 	vbd_progress_later(vbd);
+	if (!err)
+		vbd_user_tell(vbd, VBD_USER_GO_ON);
 	reply->fn(reply, err);
 }
 
@@ -460,6 +465,7 @@ void vbd_close(struct vbd *vbd, bool force, struct vbd_reply *reply)
 		cancel_resume(vbd);
 		move(vbd, VBD_EV_CLOSE);
 		vbd_tell(vbd, VBD_CLOSING);
+		vbd_user_tell(vbd, VBD_USER_END);
 		vbd_rings_disconnect(vbd);
 	}
 	if (force) {

@@ -204,6 +204,45 @@ void vbd_latencies(const struct vbd *vbd,
 int vbd_trace(struct vbd *vbd, uint64_t *cursor, struct gaps_entry *out,
 	      unsigned size, uint64_t *lost);
 
+/*
+ * Whoever uses the disk beside its rings, on the main thread: NBD.  Its I/O is
+ * held, and its claim on the disk ends, as those of a ring.
+ */
+struct vbd_io {
+	struct io io; /* op, offset, len, buf: the submitter's */
+	void (*done)(struct vbd_io *io, int err); /* from the loop */
+	/* vbd's own, until done */
+	struct vbd *vbd;
+	uint64_t since_ns;
+};
+
+enum vbd_user_event {
+	VBD_USER_HOLD, /* nothing may be submitted any more */
+	VBD_USER_GO_ON, /* it may again; the image may be a larger one */
+	VBD_USER_END, /* it never may again */
+};
+
+struct vbd_user {
+	void (*fn)(void *arg, enum vbd_user_event event);
+	void *arg;
+};
+
+/* At most one, after vbd_open and until VBD_USER_END. */
+void vbd_set_user(struct vbd *vbd, const struct vbd_user *user);
+
+/* Whether there may be a vbd_submit or vbd_extents now. */
+bool vbd_serves(const struct vbd *vbd);
+
+/*
+ * As image_submit, but what was refused is tried again, as long as a guest's
+ * would be.
+ */
+void vbd_submit(struct vbd *vbd, struct vbd_io *io);
+
+/* As image_extents. */
+int vbd_extents(struct vbd *vbd, uint64_t offset, uint64_t len,
+		struct extent *out, unsigned max);
+
 /* SIGUSR2, "poll now": every ring spins for one window, whatever the mode. */
 void vbd_poll_now(struct vbd *vbd);
 

@@ -65,6 +65,11 @@ struct vbd {
 	struct loop_timer flush_again; /* it was refused */
 	uint64_t flush_since_ns;
 
+	struct vbd_user user; /* fn NULL: none */
+	unsigned user_io; /* between vbd_submit and done */
+	struct io *user_again; /* refused */
+	struct loop_timer user_timer;
+
 	struct vbd_reply *pause_replies, *close_replies;
 	struct {
 		struct vbd_reply *reply; /* NULL: no resume under way */
@@ -107,6 +112,10 @@ bool vbd_rings_draining(const struct vbd *vbd);
 void vbd_rings_hold(struct vbd *vbd);
 void vbd_rings_release(struct vbd *vbd); /* those that are held */
 void vbd_rings_disconnect(struct vbd *vbd);
+
+/* ---- vbd_user.c ---- */
+
+void vbd_user_tell(struct vbd *vbd, enum vbd_user_event event);
 
 /* ---- vbd_trace.c ---- */
 

@@ -181,6 +181,7 @@ void vbd_stats_read(const struct vbd *vbd, struct vbd_stats *out)
 		out->nr_layers = image_stats(vbd->image, out->layers,
 					     sizeof(out->layers) /
 						     sizeof(out->layers[0]));
+	out->outstanding = vbd->user_io;
 	for (const struct vbd_ring *r = vbd->rings; r; r = r->next) {
 		ring_stats(r, &ring);
 		out->depth += queue_depth(r->queue);

@@ -34,23 +34,31 @@ static bool is_gone(int pid, int timeout_ms)
 	return true;
 }
 
-static void remove_socket(int pid)
+/* Those of a tapdisk that can no longer do it. */
+static void remove_sockets(int pid, int minor)
 {
+	static const char *const nbd[] = { "nbd", "nbd-old", "nbdserver",
+					   "nbdserver-new" };
 	char path[PATH_MAX];
 
-	if (snprintf(path, sizeof(path), "%s/ctl%d", host_run_dir(), pid) <
+	if (snprintf(path, sizeof(path), "%s/ctl%d", host_run_dir(), pid) >=
 	    (int)sizeof(path))
-		host_unlink(path);
+		return;
+	host_unlink(path);
+	for (size_t i = 0; minor >= 0 && i < sizeof(nbd) / sizeof(nbd[0]); i++)
+		if (snprintf(path, sizeof(path), "%s/%s%d.%d", host_run_dir(),
+			     nbd[i], pid, minor) < (int)sizeof(path))
+			host_unlink(path);
 }
 
-static void end_tapdisk(int pid)
+static void end_tapdisk(int pid, int minor)
 {
 	kill(pid, SIGTERM);
 	if (!is_gone(pid, DIE_MS)) {
 		kill(pid, SIGKILL);
 		is_gone(pid, DIE_MS);
 	}
-	remove_socket(pid);
+	remove_sockets(pid, minor);
 }
 
 /*
@@ -70,7 +78,7 @@ static void undo(const struct options *made, bool attached)
 				  &reply);
 	}
 	if (made->pid > 0 && err < 0)
-		end_tapdisk((int)made->pid);
+		end_tapdisk((int)made->pid, (int)made->minor);
 	allocate_free((int)made->minor, LET_GO_MS);
 }
 
@@ -133,7 +141,7 @@ int create_run_destroy(const struct options *options)
 			  &reply);
 	if (err == -ECONNREFUSED) {
 		/* it was killed: what it left is all there is to destroy */
-		remove_socket((int)options->pid);
+		remove_sockets((int)options->pid, minor);
 	} else if (err < 0) {
 		return say_reply(options, err, &reply);
 	} else {

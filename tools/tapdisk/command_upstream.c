@@ -13,6 +13,7 @@
 #include "poll/log.h"
 #include "tools/ctl/messages.h"
 #include "tools/tapdisk/command.h"
+#include "tools/tapdisk/nbd_server.h"
 #include "tools/tapdisk/stats.h"
 
 #define SECTOR 512
@@ -146,6 +147,28 @@ static unsigned driver_flags(uint32_t flags)
 	       (flags & WIRE_NO_O_DIRECT ? DRIVER_BUFFERED : 0);
 }
 
+static void closed_again(struct vbd_reply *reply, int err)
+{
+	(void)reply;
+	(void)err;
+}
+
+/* A disk that dom0 cannot reach by NBD is no disk for xapi. */
+static int open_and_share(struct command_disk *disk, const char *spec,
+			  const struct vbd_open_options *options)
+{
+	struct vbd_reply nobody = { .fn = closed_again }; /* at once */
+	int err;
+
+	err = vbd_open(disk->vbd, spec, options);
+	if (err)
+		return err;
+	err = nbd_server_open(disk->loop, disk->vbd);
+	if (err)
+		vbd_close(disk->vbd, true, &nobody);
+	return err;
+}
+
 static void run_open(struct command *command)
 {
 	const struct wire_params *params = &command->message->u.params;
@@ -163,7 +186,7 @@ static void run_open(struct command *command)
 	else
 		err = check_flags(command, params->flags);
 	if (err == 0)
-		err = vbd_open(vbd, params->path, &options);
+		err = open_and_share(command->disk, params->path, &options);
 	if (err < 0) {
 		command_fail(command, err);
 		return;
