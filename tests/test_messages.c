@@ -108,7 +108,7 @@ static const struct strict {
 	  "\"idle_threshold\":100,\"align\":false,\"cap\":-5}" },
 	{ -EINVAL, "polling",
 	  "{\"mode\":\"fixed\",\"duration_us\":60000000,"
-	  "\"idle_threshold\":100,\"align\":false,\"sync\":\"on\"}" },
+	  "\"idle_threshold\":100,\"align\":false,\"sync\":\"maybe\"}" },
 	{ 0, "protocol", "\"x86_32-abi\"" },
 	{ 0, "queues", "[{\"port\":4,\"ring_refs\":[1,2,3,4,5,6,7,8]}]" },
 	{ -EINVAL, "domid", NULL },
@@ -254,7 +254,7 @@ static const struct strict_text {
 	{ -EINVAL, "{\"cap\":102401}" },
 	{ -EINVAL, "{\"cap\":\"20\"}" },
 	{ -EINVAL, "{\"sync\":true}" },
-	{ -EINVAL, "{\"sync\":\"on\"}" },
+	{ -EINVAL, "{\"sync\":\"maybe\"}" },
 	{ -EINVAL, "{\"mode\":\"default\",\"cap\":1}" },
 	{ -EINVAL, "{\"mode\":\"default\",\"sync\":\"off\"}" },
 	{ 0, "{\"want\":[]}" },
