@@ -6,6 +6,7 @@
 # make policy-report SEEDS=n   the polling policy's targets, in simulation
 # make bench-polling   what is claimed of polling and needs a clock; LINES=4,5
 # make check-xen   the cases of tests/xenlab on a real Xen in QEMU; CASES="A B"
+# make fuzz        each of tests/fuzz_*.c for FUZZ_SECONDS, with clang
 # make install     DESTDIR and PREFIX as everywhere; UNITS is systemd's folder
 # SAN=1 builds beside, under ASan and UBSan.  CC=clang works too.  V=1 shows
 # whole commands.
@@ -95,6 +96,26 @@ $(O)/tests/bench/policy_bench: LINK += -lm
 $(O)/tests/bench/policy_bench: $(O)/tests/bench/policy_bench.o $(LIBS)
 	$(link)
 
+# They include the code that they try, so that all of it is instrumented.
+FUZZERS := $(patsubst tests/%.c,build-fuzz/%,$(wildcard tests/fuzz_*.c))
+FUZZ_SECONDS ?= 20
+build-fuzz/fuzz_vhd: drivers/vhd_format.c drivers/vhd_format_locator.c
+build-fuzz/%: tests/%.c
+	@mkdir -p $(@D)
+	$(call quiet,LD)clang $(filter-out -MMD -MP,$(BASE)) -O1 -g \
+		-fsanitize=fuzzer,address,undefined \
+		-fno-sanitize-recover=undefined -o $@ $^
+
+# What it finds beyond the corpus of the tree stays in build-fuzz.
+fuzz: $(FUZZERS)
+	@for f in $(notdir $(FUZZERS)); do \
+		mkdir -p build-fuzz/$$f.corpus && \
+		build-fuzz/$$f -max_total_time=$(FUZZ_SECONDS) -timeout=5 \
+			-rss_limit_mb=512 -max_len=65536 -verbosity=0 \
+			-print_final_stats=1 -artifact_prefix=build-fuzz/ \
+			build-fuzz/$$f.corpus tests/data/$$f || exit 1; \
+	done
+
 # Each is a no-op, without a call of apt, where all is there already.
 deps:
 	@tests/deps build
@@ -147,6 +168,6 @@ clean:
 	rm -rf build build-*
 
 .PHONY: all tests deps check-deps check check-long check-xen policy-report \
-	bench-polling demo install clean
+	bench-polling fuzz demo install clean
 .SECONDARY:
 -include $(shell find $(O) -name '*.d' 2>/dev/null)
