@@ -17,8 +17,8 @@ enum {
 };
 
 const struct driver *const driver_table[] = {
-	&raw_driver,   &ram_driver,    &null_driver, &fault_driver,
-	&delay_driver, &record_driver, NULL,
+	&raw_driver,   &vhd_driver,   &ram_driver,    &null_driver,
+	&fault_driver, &delay_driver, &record_driver, NULL,
 };
 
 const struct driver *const driver_store_table[] = {

@@ -10,6 +10,7 @@
 extern const struct driver raw_driver;
 extern const struct driver ram_driver;
 extern const struct driver null_driver;
+extern const struct driver vhd_driver;
 extern const struct driver fault_driver;
 extern const struct driver delay_driver;
 extern const struct driver record_driver;

@@ -108,6 +108,18 @@ ssize_t host_read_text(const char *path, char *buf, size_t size)
 	return got < 0 ? got : (ssize_t)len;
 }
 
+int host_read_link(const char *path, char *buf, size_t size)
+{
+	ssize_t n = readlink(path, buf, size);
+
+	if (n < 0)
+		return -errno;
+	if ((size_t)n >= size)
+		return -ENAMETOOLONG;
+	buf[n] = '\0';
+	return 0;
+}
+
 int host_mkdir(const char *path, mode_t mode)
 {
 	struct stat st;

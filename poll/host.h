@@ -33,6 +33,9 @@ int host_open_shared(const char *path);
 /* The first @size - 1 bytes of a small file as a string; bytes read, -errno. */
 ssize_t host_read_text(const char *path, char *buf, size_t size);
 
+/* Where a symbolic link leads.  0; -EINVAL: it is none; -ENAMETOOLONG. */
+int host_read_link(const char *path, char *buf, size_t size);
+
 /* An existing directory is fine.  0 or -errno. */
 int host_mkdir(const char *path, mode_t mode);
 

@@ -18,7 +18,7 @@
 #include "poll/adapt.h"
 #include "poll/gaps.h"
 
-#define WAIT_SOURCES_MAX 12
+#define WAIT_SOURCES_MAX 80
 
 /* Spinning ends when *word is no longer @seen. */
 struct wait_word {

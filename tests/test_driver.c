@@ -28,14 +28,20 @@ static const struct sample {
 	{ "record", "record:to=%s.record;aio:%s", false },
 };
 
-/* Of both tables, one after the other. */
+/*
+ * Of both tables, one after the other.  vhd is left out: the contract is tried
+ * by writing, which it cannot do, and tests/test_vhd.c tries its reading.
+ */
 static const struct driver *driver_at(unsigned i, bool *store)
 {
-	unsigned n;
+	unsigned n = 0;
 
-	for (n = 0; driver_table[n]; n++)
-		if (n == i)
-			return driver_table[n];
+	for (unsigned k = 0; driver_table[k]; k++) {
+		if (!strcmp(driver_table[k]->name, "vhd"))
+			continue;
+		if (n++ == i)
+			return driver_table[k];
+	}
 	*store = true;
 	return driver_store_table[i - n];
 }

@@ -193,6 +193,23 @@ START_TEST(removes_a_directory_with_its_files_and_never_behind_a_link)
 }
 END_TEST
 
+START_TEST(tells_where_a_link_leads)
+{
+	const char *link = in_dir("link");
+	char buf[64];
+
+	ck_assert_int_eq(symlink("../some/where", link), 0);
+	ck_assert_int_eq(host_read_link(link, buf, sizeof(buf)), 0);
+	ck_assert_str_eq(buf, "../some/where");
+	ck_assert_int_eq(host_read_link(link, buf, 14), 0);
+	ck_assert_int_eq(host_read_link(link, buf, 13), -ENAMETOOLONG);
+	ck_assert_int_eq(host_read_link(dir, buf, sizeof(buf)), -EINVAL);
+	ck_assert_int_eq(host_read_link(in_dir("none"), buf, sizeof(buf)),
+			 -ENOENT);
+	ck_assert_int_eq(unlink(link), 0);
+}
+END_TEST
+
 START_TEST(a_lock_excludes_until_it_is_closed)
 {
 	const char *path = in_dir("marker");
@@ -289,6 +306,7 @@ int main(void)
 	tcase_add_test(
 		tcase,
 		removes_a_directory_with_its_files_and_never_behind_a_link);
+	tcase_add_test(tcase, tells_where_a_link_leads);
 	tcase_add_test(tcase, a_lock_excludes_until_it_is_closed);
 	tcase_add_test(tcase, listens_where_a_stale_socket_was);
 	tcase_add_test(tcase, listening_replaces_no_other_file);
