@@ -42,16 +42,16 @@ from tapdisk import (
 WIRE = os.path.join(ROOT, "tests", "data", "wire")
 THEIR_DIR = b"/var/tmp/td"
 
-NO_VHD = "no vhd driver yet: an unknown type"
+READ_ONLY = "vhd is only read so far"
 NOT_YET = "not supported yet: said so, and nothing is opened"
 
 # name: (errno, why)
 DIFFERENT = {
     "open-historic-type": (2, "a type we never had is an unknown type"),
-    "open-not-a-vhd": (2, NO_VHD),
-    "open-D": (2, NO_VHD),
-    "open-vhd": (2, NO_VHD),
-    "open-vhd-child": (2, NO_VHD),
+    "open-not-a-vhd": (30, READ_ONLY),
+    "open-D": (30, READ_ONLY),
+    "open-vhd": (30, READ_ONLY),
+    "open-vhd-child": (30, READ_ONLY),
     "open-C": (95, NOT_YET),
     "open-C-enoent": (95, NOT_YET),
     "open-2": (95, NOT_YET),
