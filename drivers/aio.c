@@ -413,7 +413,7 @@ static void aio_port_close(struct port *port)
 
 	if (!p->synchronous)
 		aio_context_close(&p->context);
-	worker_settle(&p->aio->worker);
+	worker_settle(&p->aio->worker, &p->inbox.box);
 	inbox_close(&p->inbox);
 	free(p->queue);
 	free(p);

@@ -89,6 +89,7 @@ static int execute(int fd, const struct io *io)
 static void *worker_main(void *arg)
 {
 	struct worker *worker = arg;
+	struct mailbox *reply;
 	struct work *work;
 
 	pthread_mutex_lock(&worker->mutex);
@@ -101,13 +102,16 @@ static void *worker_main(void *arg)
 		worker->head = work->next;
 		if (!worker->head)
 			worker->tail = &worker->head;
-		worker->busy = true;
 		pthread_mutex_unlock(&worker->mutex);
 		work->err = execute(worker->fd, work->io);
-		mailbox_post(work->reply, &work->mail);
+		pthread_mutex_lock(&worker->mutex);
+		reply = work->reply;
+		worker->posting_to = reply;
+		pthread_mutex_unlock(&worker->mutex);
+		mailbox_post(reply, &work->mail);
 		/* @work is its owner's again */
 		pthread_mutex_lock(&worker->mutex);
-		worker->busy = false;
+		worker->posting_to = NULL;
 		pthread_cond_broadcast(&worker->changed);
 	}
 	pthread_mutex_unlock(&worker->mutex);
@@ -172,10 +176,10 @@ int worker_submit(struct worker *worker, struct work *work)
 	return err;
 }
 
-void worker_settle(struct worker *worker)
+void worker_settle(struct worker *worker, const struct mailbox *reply)
 {
 	pthread_mutex_lock(&worker->mutex);
-	while (worker->busy)
+	while (worker->posting_to == reply)
 		pthread_cond_wait(&worker->changed, &worker->mutex);
 	pthread_mutex_unlock(&worker->mutex);
 }

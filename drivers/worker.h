@@ -25,7 +25,8 @@ struct worker {
 	pthread_cond_t changed;
 	struct work *head, **tail;
 	pthread_t thread;
-	bool started, busy, stop;
+	bool started, stop;
+	const struct mailbox *posting_to; /* NULL: to none */
 };
 
 void worker_init(struct worker *worker, int fd);
@@ -38,7 +39,8 @@ void worker_fini(struct worker *worker); /* nothing is queued any more */
 int worker_submit(struct worker *worker, struct work *work);
 
 /*
- * Wait until the thread has let go of every mailbox it replied to, so that
- * those may be closed.  Their work has come back already.
+ * Wait until the thread has let go of @reply, so that it may be closed: all
+ * work that comes back through it has.  What others have given to the worker,
+ * however much and slow that is, is not waited for.
  */
-void worker_settle(struct worker *worker);
+void worker_settle(struct worker *worker, const struct mailbox *reply);
