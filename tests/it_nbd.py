@@ -11,6 +11,7 @@ import re
 import socket
 import struct
 import sys
+import tempfile
 import threading
 import time
 
@@ -524,6 +525,52 @@ def a_close_answers_what_is_in_flight_and_hangs_up():
         disk.destroy()
 
 
+def a_close_while_paused_ends_a_client_with_several_waiting():
+    """The reply to its read can only break off, and the client goes with it."""
+    with host() as h:
+        disk = h.create("delay:us=1000000;aio:" + h.dirs.image("a.img"))
+        with Client(socket_of(disk)) as c:
+            c.say(nbd.request(READ, 0, 2 * MIB))
+            c.take(1)
+            c.say(nbd.request(WRITE, 0, 512, 2, FUA, bytes(512)))
+            pause = threading.Thread(target=disk.ctl, args=("pause",))
+            pause.start()
+            time.sleep(0.2)
+            c.take(15 + MIB // 2)
+            pause.join()
+            disk.ctl("close")
+            assert c.is_hung_up()
+        assert h.ctl("list")
+        disk.destroy()
+
+
+def a_guest_comes_and_goes_while_clients_zero():
+    # of memory: there the worker writes what it zeroes, and is never idle
+    with host() as h, tempfile.NamedTemporaryFile(dir="/dev/shm") as image:
+        image.truncate(64 * MIB)
+        disk = h.create("aio:" + image.name)
+        stop = threading.Event()
+
+        def zero():
+            with Client(socket_of(disk)) as c:
+                c.say(nbd.request(ZEROES, 0, 64 * MIB) * 16)
+                while not stop.is_set():
+                    assert c.simple()[0] == 0
+                    c.say(nbd.request(ZEROES, 0, 64 * MIB))
+
+        threads = [threading.Thread(target=zero) for _ in range(4)]
+        for t in threads:
+            t.start()
+        try:
+            for _ in range(3):
+                disk.bench("--rw", "randread", "--runtime", "0.2", timeout=20)
+        finally:
+            stop.set()
+            for t in threads:
+                t.join()
+        disk.destroy()
+
+
 def a_request_that_takes_long_is_waited_for():
     """Row N11, as far as a second may stand for forty."""
     with host() as h:
@@ -558,6 +605,8 @@ if __name__ == "__main__":
                 a_pause_holds_clients_and_a_resume_lets_them_go_on,
                 pausing_under_load_loses_no_write,
                 a_close_answers_what_is_in_flight_and_hangs_up,
+                a_close_while_paused_ends_a_client_with_several_waiting,
+                a_guest_comes_and_goes_while_clients_zero,
                 a_request_that_takes_long_is_waited_for,
             ]
         )

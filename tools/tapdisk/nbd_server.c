@@ -105,14 +105,15 @@ static void hold(struct nbd_server *server)
 	all_go_on(server);
 }
 
+/* One may end its client, and with it others of the list. */
 static void run_waiting(struct nbd_server *server)
 {
-	struct nbd_job *job = server->waiting, *next;
+	struct nbd_job *job;
 
-	server->waiting = NULL;
-	server->waiting_tail = &server->waiting;
-	for (; job; job = next) {
-		next = job->next;
+	while ((job = server->waiting)) {
+		server->waiting = job->next;
+		if (!server->waiting)
+			server->waiting_tail = &server->waiting;
 		nbd_job_run(job);
 	}
 }
