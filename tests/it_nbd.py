@@ -33,7 +33,13 @@ def socket_of(disk, name="nbd"):
 def pass_socket(disk, receiver, text=b"nbd"):
     """Our end of a pair whose other end the tapdisk now has."""
     ours, theirs = socket.socketpair()
-    with theirs, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as s:
+    with theirs:
+        hand_over(disk, receiver, theirs, text)
+    return ours
+
+
+def hand_over(disk, receiver, theirs, text=b"nbd"):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as s:
         s.connect(socket_of(disk, receiver))
         s.sendmsg(
             [text],
@@ -41,7 +47,6 @@ def pass_socket(disk, receiver, text=b"nbd"):
         )
         s.settimeout(30)
         assert s.recv(1) == b"", "the receiver does not hang up"
-    return ours
 
 
 def descriptors(disk):
@@ -571,6 +576,28 @@ def a_guest_comes_and_goes_while_clients_zero():
         disk.destroy()
 
 
+def a_passed_socket_that_lingers_delays_nobody():
+    with host() as h, socket.socket() as listener:
+        disk = h.create("aio:" + h.dirs.image("a.img", 64))
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(1)
+        with socket.create_connection(listener.getsockname()) as theirs:
+            theirs.setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 20)
+            )
+            ours, _ = listener.accept()
+            hand_over(disk, "nbdserver-new", theirs)
+        with Client(ours) as c:
+            c.say(nbd.request(READ, 0, 32 * MIB) * 16)
+            time.sleep(0.3)
+            c.say(b"x" * 28)
+            time.sleep(0.1)
+            start = time.monotonic()
+            assert h.ctl("list")
+            assert time.monotonic() - start < 5
+        disk.destroy()
+
+
 def a_request_that_takes_long_is_waited_for():
     """Row N11, as far as a second may stand for forty."""
     with host() as h:
@@ -607,6 +634,7 @@ if __name__ == "__main__":
                 a_close_answers_what_is_in_flight_and_hangs_up,
                 a_close_while_paused_ends_a_client_with_several_waiting,
                 a_guest_comes_and_goes_while_clients_zero,
+                a_passed_socket_that_lingers_delays_nobody,
                 a_request_that_takes_long_is_waited_for,
             ]
         )

@@ -60,12 +60,16 @@ static void reap(void *arg)
 
 void nbd_client_drop(struct nbd_client *client)
 {
+	static const struct linger none = { .l_onoff = 0 };
 	struct loop *loop = client->server->loop;
 
 	if (client->state == NBD_GONE)
 		return;
 	client->state = NBD_GONE;
 	loop_unwatch(loop, &client->watch);
+	/* who passed it may have asked for a close that waits */
+	setsockopt(client->watch.fd, SOL_SOCKET, SO_LINGER, &none,
+		   sizeof(none));
 	close(client->watch.fd);
 	loop_defer_cancel(loop, &client->send);
 	forget_waiting(client);
