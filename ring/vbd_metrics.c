@@ -212,6 +212,11 @@ static void tick(void *arg)
 
 	if (number == m->read) {
 		write_io_ring(ring, &counts, number);
+		/* its letter is under way, and may not be posted twice; or it
+		 * has not told yet, and will */
+		if (!m->told)
+			return;
+		m->told = false;
 		/* quiet: not again until told, unless it was just now */
 		meter_tell_me(&ring->queue->meter);
 		if (meter_read(&ring->queue->meter, &counts) == number)
@@ -226,10 +231,16 @@ static void tick(void *arg)
 	loop_timer_set(ring->vbd->loop, &m->timer, WRITE_NS);
 }
 
+static void start(struct vbd_ring *ring)
+{
+	loop_timer_set(ring->vbd->loop, &ring->metrics.timer, WRITE_NS);
+}
+
 void vbd_metrics_active(struct vbd_ring *ring)
 {
+	ring->metrics.told = true;
 	if (ring->metrics.open)
-		loop_timer_set(ring->vbd->loop, &ring->metrics.timer, WRITE_NS);
+		start(ring);
 }
 
 /* ---- their life ---- */
@@ -275,8 +286,8 @@ void vbd_metrics_open(struct vbd_ring *ring)
 		put_io_ring(ring, &none);
 	}
 	m->open = true;
-	/* it runs already, and may have told before this was ready to hear */
-	vbd_metrics_active(ring);
+	/* it runs already, and has counted before this was ready to hear */
+	start(ring);
 }
 
 void vbd_metrics_close(struct vbd_ring *ring)

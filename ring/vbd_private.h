@@ -16,6 +16,7 @@
 /* What other programs read of a ring: files under host_shm_dir. */
 struct vbd_metrics {
 	bool open;
+	bool told; /* by the data thread's letter: it may be used again */
 	int vbd_fd, statistics_fd; /* -1: could not be made */
 	struct loop_timer timer; /* set while there is activity */
 	uint64_t read; /* meter_read's number of what was written last */
