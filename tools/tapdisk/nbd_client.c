@@ -25,18 +25,17 @@ enum { IOV_MAX_SENT = 2 * NBD_JOBS_MAX };
 
 static void greet(struct nbd_client *client);
 
-static void forget_waiting(struct nbd_client *client)
+/* Returns the list's new end. */
+static struct nbd_job **forget(struct nbd_job **link,
+			       const struct nbd_client *client)
 {
-	struct nbd_server *server = client->server;
-	struct nbd_job **link = &server->waiting;
-
 	while (*link) {
 		if ((*link)->client == client)
 			*link = (*link)->next;
 		else
 			link = &(*link)->next;
 	}
-	server->waiting_tail = link;
+	return link;
 }
 
 static void reap(void *arg)
@@ -61,7 +60,8 @@ static void reap(void *arg)
 void nbd_client_drop(struct nbd_client *client)
 {
 	static const struct linger none = { .l_onoff = 0 };
-	struct loop *loop = client->server->loop;
+	struct nbd_server *server = client->server;
+	struct loop *loop = server->loop;
 
 	if (client->state == NBD_GONE)
 		return;
@@ -72,7 +72,8 @@ void nbd_client_drop(struct nbd_client *client)
 		   sizeof(none));
 	close(client->watch.fd);
 	loop_defer_cancel(loop, &client->send);
-	forget_waiting(client);
+	server->waiting_tail = forget(&server->waiting, client);
+	server->orders_tail = forget(&server->orders, client);
 	free(client->handshake);
 	client->handshake = NULL;
 	client->receiving = NULL;

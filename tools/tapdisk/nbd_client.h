@@ -38,6 +38,9 @@ struct nbd_server {
 	unsigned nr_clients;
 	uint64_t buffered; /* bytes that jobs hold */
 	struct nbd_job *waiting, **waiting_tail; /* while held */
+	/* one trim or zeroing at a time: their worker is the guest's, too */
+	struct nbd_job *order; /* being done */
+	struct nbd_job *orders, **orders_tail; /* wait for it */
 	bool starved; /* a request waits for a job or a buffer */
 	struct loop_defer room; /* and now there is one */
 	struct log_limit refusals;
@@ -130,5 +133,8 @@ void nbd_job_sent(struct nbd_job *job);
 /* How much the piece of a write still lacks, and where it goes. */
 uint32_t nbd_job_lacks(const struct nbd_job *job, void **to);
 void nbd_job_received(struct nbd_job *job, uint32_t n); /* may run it */
+
+/* The order that waits longest is carried out, unless one is. */
+void nbd_job_next_order(struct nbd_server *server);
 
 void nbd_job_free(struct nbd_job *job);

@@ -229,9 +229,9 @@ static void step(struct nbd_job *job)
 	}
 }
 
-static void io_done(struct vbd_io *io, int err)
+/* A part of @job is done, or failed. */
+static void part_done(struct nbd_job *job, int err)
 {
-	struct nbd_job *job = (struct nbd_job *)io;
 	struct nbd_client *client = job->client;
 
 	job->in_flight = false;
@@ -257,6 +257,17 @@ static void io_done(struct vbd_io *io, int err)
 	nbd_client_job_ended(client);
 }
 
+static void io_done(struct vbd_io *io, int err)
+{
+	struct nbd_job *job = (struct nbd_job *)io;
+	struct nbd_server *server = job->client->server;
+
+	if (server->order == job)
+		server->order = NULL;
+	part_done(job, err);
+	nbd_job_next_order(server);
+}
+
 static enum io_op io_op(const struct nbd_job *job)
 {
 	switch (job->request.type) {
@@ -273,6 +284,12 @@ static enum io_op io_op(const struct nbd_job *job)
 	}
 }
 
+static bool is_order(const struct nbd_job *job)
+{
+	return !job->flushing && (job->request.type == NBD_TRIM ||
+				  job->request.type == NBD_WRITE_ZEROES);
+}
+
 static void submit(struct nbd_job *job)
 {
 	uint32_t before = in_block(job);
@@ -285,6 +302,8 @@ static void submit(struct nbd_job *job)
 			  ~(uint64_t)(NBD_BLOCK - 1);
 		io->buf = job->buf;
 	}
+	if (is_order(job))
+		job->client->server->order = job;
 	job->io.done = io_done;
 	job->in_flight = true;
 	job->client->in_flight++;
@@ -332,9 +351,25 @@ void nbd_job_run(struct nbd_job *job)
 		server->waiting_tail = &job->next;
 	} else if (job->request.type == NBD_BLOCK_STATUS) {
 		tell_extents(job);
+	} else if (is_order(job) && (server->order || server->orders)) {
+		job->next = NULL;
+		*server->orders_tail = job;
+		server->orders_tail = &job->next;
 	} else {
 		submit(job);
 	}
+}
+
+void nbd_job_next_order(struct nbd_server *server)
+{
+	struct nbd_job *job = server->orders;
+
+	if (!job || server->order || server->held)
+		return;
+	server->orders = job->next;
+	if (!server->orders)
+		server->orders_tail = &server->orders;
+	submit(job);
 }
 
 char *nbd_job_data(const struct nbd_job *job)

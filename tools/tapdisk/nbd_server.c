@@ -127,6 +127,7 @@ static void go_on(struct nbd_server *server)
 			c->handshake->export = server->export;
 	hold_sockets((struct sockets *)server, false);
 	run_waiting(server);
+	nbd_job_next_order(server);
 	all_go_on(server);
 }
 
@@ -142,6 +143,12 @@ static void end(struct nbd_server *server)
 
 	server->ending = true;
 	close_sockets((struct sockets *)server);
+	if (server->orders) {
+		*server->waiting_tail = server->orders;
+		server->waiting_tail = server->orders_tail;
+		server->orders = NULL;
+		server->orders_tail = &server->orders;
+	}
 	run_waiting(server);
 	for (c = server->clients; c; c = c->next)
 		nbd_client_leave(c);
@@ -203,6 +210,7 @@ int nbd_server_open(struct loop *loop, struct vbd *vbd)
 	server->loop = loop;
 	server->vbd = vbd;
 	server->waiting_tail = &server->waiting;
+	server->orders_tail = &server->orders;
 	server->room = (struct loop_defer){ .fn = room, .arg = server };
 	server->empty = empty;
 	describe(server);
