@@ -35,8 +35,12 @@ static void setup(void)
 	waiter.gaps = &gaps;
 }
 
+static bool waits; /* or is just about to */
+
 static void *ring_later(void *arg)
 {
+	while (!__atomic_load_n(&waits, __ATOMIC_ACQUIRE))
+		usleep(100);
 	usleep(GAP_US);
 	eventfd_write(*(int *)arg, 1);
 	return NULL;
@@ -49,10 +53,12 @@ static uint64_t wait_for_event(void)
 	pthread_t thread;
 
 	ck_assert_int_eq(pthread_create(&thread, NULL, ring_later, &b.fd), 0);
+	__atomic_store_n(&waits, true, __ATOMIC_RELEASE);
 	start = clock_ns();
 	wait_for(&waiter, true, WAIT_GUEST);
 	start = clock_ns() - start;
 	pthread_join(thread, NULL);
+	waits = false;
 	memset(said, 0, sizeof(said));
 	return start;
 }
@@ -115,7 +121,8 @@ START_TEST(a_wake_for_nothing_does_not_end_a_wait)
 	close_wait();
 	/* the one, and perhaps that which closed it */
 	ck_assert_uint_le(count(WAIT_GUEST, &ns), 2);
-	ck_assert_uint_ge(ns, GAP_US * UINT64_C(1000) - WAKE);
+	/* as long as the event took, but for a CPU that was lost before */
+	ck_assert_uint_ge(ns, (GAP_US * UINT64_C(1000) - WAKE) / 4);
 }
 END_TEST
 
