@@ -71,7 +71,9 @@ int host_open_append(const char *path)
 
 int host_create(const char *path)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	int fd = open(path,
+		      O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
+		      0600);
 
 	return fd < 0 ? -errno : fd;
 }

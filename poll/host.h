@@ -21,7 +21,10 @@ int host_open(const char *path, int flags);
 /* A regular file created if missing (0600), appended to.  -errno. */
 int host_open_append(const char *path);
 
-/* A regular file created if missing (0600), emptied if not.  -errno. */
+/*
+ * A regular file created if missing (0600), emptied if not; no link is
+ * followed.  -errno.
+ */
 int host_create(const char *path);
 
 /*

@@ -274,6 +274,8 @@ const char *vbd_spec(const struct vbd *vbd); /* NULL if none */
 /* The state word of list and its parsers: upstream's tapdisk-vbd.h bits. */
 uint32_t vbd_state_word(const struct vbd *vbd);
 bool vbd_is_empty(const struct vbd *vbd); /* no image, nothing open */
+/* Closed by force, and its I/O is not over: threads of it run. */
+bool vbd_is_left_behind(const struct vbd *vbd);
 
 struct vbd_disk_info {
 	uint64_t bytes; /* 0: nothing was opened; kept while paused */

@@ -196,7 +196,8 @@ static void write_io_ring(struct vbd_ring *ring,
 {
 	struct vbd_metrics *m = &ring->metrics;
 
-	if (m->io_ring_read == number)
+	/* without statistics the directory is not ours */
+	if (m->io_ring_read == number || m->statistics_fd < 0)
 		return;
 	m->io_ring_read = number;
 	m->io_ring_ns = clock_ns() + IO_RING_NS;

@@ -42,6 +42,11 @@ void vbd_wait_settings(const struct vbd *vbd, struct wait_settings *out)
 	};
 }
 
+bool vbd_is_left_behind(const struct vbd *vbd)
+{
+	return vbd_is_empty(vbd) && (vbd->image || vbd->rings);
+}
+
 enum sync_mode vbd_sync(const struct vbd *vbd)
 {
 	return vbd_polling_now(vbd)->sync;

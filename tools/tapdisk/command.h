@@ -23,6 +23,7 @@ struct command_disk {
 	struct vbd *vbd; /* NULL: none attached */
 	unsigned driver_flags; /* of OPEN; RESUME opens with the same */
 	bool left; /* the process is about to end: no new disk */
+	bool left_behind; /* see commands_left_io */
 	struct vbd_listener listener;
 };
 

@@ -99,6 +99,7 @@ static void run_attach(struct command *command)
 static void run_detach(struct command *command)
 {
 	struct vbd *vbd = command_vbd(command);
+	bool left_behind = vbd && vbd_is_left_behind(vbd);
 	int err = vbd ? vbd_destroy(vbd) : -ENODEV;
 
 	if (err < 0) {
@@ -106,6 +107,7 @@ static void run_detach(struct command *command)
 		return;
 	}
 	command->disk->vbd = NULL;
+	command->disk->left_behind = left_behind;
 	command_answer_plain(command, WIRE_DETACH_RSP);
 }
 

@@ -299,6 +299,11 @@ void commands_close(struct commands *commands)
 	free(commands);
 }
 
+bool commands_left_io(const struct commands *commands)
+{
+	return commands->disk.left_behind;
+}
+
 void commands_shutdown(struct commands *commands)
 {
 	const struct command_kind *kind;

@@ -7,6 +7,8 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 struct loop;
 struct commands;
 
@@ -20,6 +22,12 @@ int commands_open(struct loop *loop, const char *path, void (*left)(void *arg),
 
 /* Only after @left was called, or before any command came. */
 void commands_close(struct commands *commands);
+
+/*
+ * Whether the disk was detached before its I/O was over: then its threads still
+ * use what is theirs, and the process must end without freeing any of it.
+ */
+bool commands_left_io(const struct commands *commands);
 
 /* Close and detach the disk after all that was asked before, then leave. */
 void commands_shutdown(struct commands *commands);

@@ -151,9 +151,14 @@ static int start_log(struct tapdisk *t)
 	return err < 0 ? fail("log", err) : 0;
 }
 
+static bool keeps_log(const struct tapdisk *t)
+{
+	return t->keep_log || log_errors() > 0;
+}
+
 static void end_log(struct tapdisk *t)
 {
-	bool keep = t->keep_log || log_errors() > 0;
+	bool keep = keeps_log(t);
 
 	if (t->log.fd >= 0)
 		loop_unwatch(t->loop, &t->log);
@@ -314,10 +319,18 @@ static int serve(struct tapdisk *t)
 	_exit(1);
 }
 
-static void stop(struct tapdisk *t)
+static void stop(struct tapdisk *t, int status)
 {
+	bool left_io = t->commands && commands_left_io(t->commands);
+
 	if (t->commands)
 		commands_close(t->commands);
+	if (left_io) {
+		log_drain();
+		if (!keeps_log(t))
+			host_unlink(t->log_path);
+		_exit(status);
+	}
 	end_log(t);
 	if (t->signals.fd >= 0) {
 		loop_unwatch(t->loop, &t->signals);
@@ -350,6 +363,6 @@ int main(int argc, char **argv)
 		err = announce(&t, out);
 	if (err == 0)
 		err = serve(&t);
-	stop(&t);
+	stop(&t, err < 0 ? 1 : 0);
 	return err < 0 ? 1 : 0;
 }

@@ -145,6 +145,8 @@ static void option_list(struct nbd_handshake *h)
 static void option_structured_reply(struct nbd_handshake *h)
 {
 	h->structured = !h->option_len;
+	if (!h->structured)
+		h->allocation = false; /* it is told in structured replies */
 	reply(h, h->structured ? REPLY_ACK : REPLY_INVALID, 0);
 }
 
