@@ -30,19 +30,18 @@ void dialect_device(int minor, char *out, size_t size)
 /* The number of the module's devices, from /proc/devices: "250 tapdev". */
 static int run_major(const struct options *options)
 {
-	char text[DEVICES_SIZE], *line, *rest = text;
-	int major, end;
+	char text[DEVICES_SIZE], *line, *end, *rest = text;
+	long major;
 	ssize_t n = host_read_text("/proc/devices", text, sizeof(text));
 
 	if (n < 0)
 		return say_error(options, (int)n, "/proc/devices");
 	while ((line = strsep(&rest, "\n"))) {
-		end = 0;
-		if (sscanf(line, " %d tapdev%n", &major, &end) == 1 && end &&
-		    !line[end]) {
-			printf("%d\n", major);
-			return 0;
-		}
+		major = strtol(line, &end, 10);
+		if (end == line || strcmp(end, " tapdev") != 0)
+			continue;
+		printf("%ld\n", major);
+		return 0;
 	}
 	return say_error(options, -ENODEV,
 			 "no tapdev in /proc/devices; this tapdisk needs none");

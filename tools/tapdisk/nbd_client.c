@@ -183,7 +183,7 @@ static void went_out(struct nbd_client *client, size_t n)
 	struct nbd_job *job;
 	size_t rest;
 
-	while (n) {
+	while (n && client->first) {
 		job = client->first;
 		rest = job->header_len + job->data_len - client->sent;
 		if (n < rest) {
@@ -321,7 +321,7 @@ void nbd_client_go_on(struct nbd_client *client)
 
 	if (client->server->held || client->server->ending)
 		wants_bytes = false;
-	else if (client->state == NBD_GREETS)
+	else if (client->state == NBD_GREETS && client->handshake)
 		wants_bytes = !client->handshake->out_len;
 	else
 		wants_bytes = look(client);
