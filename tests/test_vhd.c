@@ -666,13 +666,11 @@ static int dump(const char *spec, const char *to)
 	return err ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-int main(int argc, char **argv)
+static int run(void)
 {
 	Suite *suite = suite_create("vhd");
 	TCase *tc = tcase_create("vhd");
 
-	if (argc == 4 && !strcmp(argv[1], "dump"))
-		return dump(argv[2], argv[3]);
 	tcase_set_timeout(tc, 120);
 	tcase_add_loop_test(tc, a_dynamic_disk_is_what_its_blocks_say, 0,
 			    sizeof(shapes) / sizeof(*shapes));
@@ -691,4 +689,11 @@ int main(int argc, char **argv)
 	tcase_add_test(tc, is_not_opened_for_writing_and_not_written);
 	suite_add_tcase(suite, tc);
 	return rig_run(suite);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 4 && !strcmp(argv[1], "dump"))
+		return dump(argv[2], argv[3]);
+	return run();
 }
