@@ -109,8 +109,15 @@ void nbd_client_add(struct nbd_server *server, int fd, enum nbd_style style,
 void nbd_client_go_on(struct nbd_client *client); /* something has changed */
 void nbd_client_leave(struct nbd_client *client); /* the disk goes */
 void nbd_client_drop(struct nbd_client *client);
-void nbd_client_send(struct nbd_client *client, struct nbd_job *job);
 void nbd_client_job_ended(struct nbd_client *client);
+
+/* ---- nbd_send.c ---- */
+
+/* What @job holds is to be sent, after what others hold already. */
+void nbd_send(struct nbd_client *client, struct nbd_job *job);
+
+/* Send until all is sent or the socket is full; may drop the client. */
+void nbd_send_replies(struct nbd_client *client);
 
 /* ---- nbd_job.c ---- */
 

@@ -180,7 +180,7 @@ static void answer(struct nbd_job *job)
 			      job->err, job->header);
 	job->data_len = 0;
 	job->last = true;
-	nbd_client_send(job->client, job);
+	nbd_send(job->client, job);
 }
 
 static void fail(struct nbd_job *job, int err)
@@ -208,7 +208,7 @@ static void send_data(struct nbd_job *job)
 						job->header);
 	else if (!job->at)
 		job->header_len = nbd_wire_simple_data(r->cookie, job->header);
-	nbd_client_send(job->client, job);
+	nbd_send(job->client, job);
 }
 
 /* The piece of what changes the disk is done. */
@@ -334,7 +334,7 @@ static void tell_extents(struct nbd_job *job)
 		nbd_wire_extents(r->cookie, told, (unsigned)n, job->header);
 	job->data_len = 0;
 	job->last = true;
-	nbd_client_send(job->client, job);
+	nbd_send(job->client, job);
 }
 
 void nbd_job_run(struct nbd_job *job)
