@@ -97,6 +97,15 @@ static const struct {
 					"base:allocation" ACK("\x0a")
 						EXPORT("\7") ACK("\7")),
 	  NBD_TRANSMISSION, true, true },
+	{ "structured replies, and then asked for wrongly",
+	  TEXT(FLAGS OPT "\0\0\0\x08\0\0\0\0" OPT "\0\0\0\x0a\0\0\0\x1b"
+			 "\0\0\0\0\0\0\0\1" BASE_ALLOCATION OPT
+			 "\0\0\0\x08\0\0\0\1"
+			 "x"),
+	  TEXT(GREETING ACK("\x08") REP "\0\0\0\x0a\0\0\0\4\0\0\0\x13\0\0\0\1"
+					"base:allocation" ACK("\x0a") REP
+	       "\0\0\0\x08\x80\0\0\3\0\0\0\0"),
+	  NBD_OPTION_HEADER, false, false },
 	{ "another context",
 	  TEXT(FLAGS OPT "\0\0\0\x08\0\0\0\0" OPT "\0\0\0\x0a\0\0\0\x16"
 			 "\0\0\0\0\0\0\0\1\0\0\0\x0a"
