@@ -284,8 +284,7 @@ const struct option_def def_sync_way = {
 	.kind = OPTION_WORD,
 	.at = offsetof(struct options, sync),
 	.argument = "auto|off|on",
-	.help = "do a lone request at once: where that is quicker, never,\n"
-		"always",
+	.help = "lone requests at once: where quicker, never, always",
 	.words = sync_words,
 };
 
