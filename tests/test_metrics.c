@@ -304,6 +304,36 @@ START_TEST(a_link_in_the_way_is_not_followed)
 }
 END_TEST
 
+/* One that cannot be replaced is somebody else's, and so are its links. */
+START_TEST(a_directory_that_is_not_ours_is_not_written_to)
+{
+	struct stand stand;
+	struct stat st;
+	uint8_t data[4096];
+	char path[200], victim[160];
+
+	open_files(&stand);
+	ck_assert_int_eq(mkdir(ring_dir, 0700), 0);
+	in_ring_dir(path, "in_the_way");
+	ck_assert_int_eq(mkdir(path, 0700), 0);
+	ck_assert_int_eq(stand_connect(&stand), 0);
+	scratch_path(victim, sizeof(victim), "victim");
+	in_ring_dir(path, "io_ring~");
+	ck_assert_int_eq(symlink(victim, path), 0);
+	ck_assert_int_eq(stand_io(&stand, BLKIF_OP_READ, 0, 4096, data), 0);
+	stand_run(&stand, SETTLED_MS);
+	ck_assert_int_ne(stat(victim, &st), 0);
+	in_ring_dir(path, "io_ring");
+	ck_assert_int_ne(lstat(path, &st), 0);
+	in_ring_dir(path, "io_ring~");
+	ck_assert_int_eq(lstat(path, &st), 0);
+	stand_close(&stand);
+	in_ring_dir(path, "in_the_way");
+	ck_assert_int_eq(rmdir(path), 0);
+	ck_assert_int_eq(rmdir(ring_dir), 0);
+}
+END_TEST
+
 /* Serving goes on where there is nothing to write to. */
 START_TEST(without_a_directory_the_disk_works)
 {
@@ -435,6 +465,7 @@ int main(void)
 	tcase_add_test(tcase, known_requests_give_upstreams_files);
 	tcase_add_test(tcase, stale_files_are_replaced_and_none_is_left);
 	tcase_add_test(tcase, a_link_in_the_way_is_not_followed);
+	tcase_add_test(tcase, a_directory_that_is_not_ours_is_not_written_to);
 	tcase_add_test(tcase, without_a_directory_the_disk_works);
 	tcase_add_test(
 		tcase,
