@@ -148,6 +148,20 @@ def errors_are_answered_and_the_connection_stays():
         disk.destroy()
 
 
+def what_must_last_is_answered_after_a_flush():
+    """A flush takes its time here, so what does not wait for one is quicker."""
+    with host() as h:
+        disk = h.create("delay:us=200000,op=flush;aio:" + h.dirs.image("a.img"))
+        with Client(socket_of(disk)) as c:
+            for type_, flags in (WRITE, FUA), (TRIM, FUA), (ZEROES, FUA), (FLUSH, 0):
+                length = 0 if type_ == FLUSH else 4096
+                start = time.monotonic()
+                data = b"x" * length if type_ == WRITE else b""
+                assert c.do(type_, 0, length, flags, data)[0] == 0
+                assert time.monotonic() - start >= 0.2, (type_, flags)
+        disk.destroy()
+
+
 def a_read_only_disk_says_so():
     with host() as h:
         disk = h.create("aio:" + h.dirs.image("a.img"))
@@ -617,6 +631,7 @@ if __name__ == "__main__":
                 both_listeners_take_any_name,
                 every_kind_of_request_does_what_it_says,
                 errors_are_answered_and_the_connection_stays,
+                what_must_last_is_answered_after_a_flush,
                 a_read_only_disk_says_so,
                 structured_replies_and_extents_tell_the_truth,
                 passed_sockets_are_greeted_in_their_style,
